@@ -1,0 +1,1 @@
+"""The one attention, and the small objects that answer its questions."""

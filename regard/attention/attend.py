@@ -1,0 +1,96 @@
+"""softmax(score(q, k) + bias, where the mask allows) @ v, by the fastest kernel that can answer.
+
+Letters: N queries and M keys of all rows together; B rows, Q and K the longest row of each; H heads, D size of a head.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn.attention.varlen import varlen_attn
+
+from regard.attention.mask import Mask
+from regard.attention.memory import Memory
+from regard.attention.score import Score
+from regard.rows import Rows
+
+
+def attend(
+    q: Tensor,  # (N, H, D)
+    memory: Memory,
+    rows: Rows,
+    *,
+    score: Score,
+    mask: Mask | None = None,
+    bias: Tensor | None = None,  # (B or 1, H or 1, Q, K), added to the logits
+    dropout: float = 0.0,
+) -> Tensor:  # (N, H, D)
+    """Each row of q looks at the same row of memory."""
+    if not score.fused:
+        return by_definition(q, memory, rows, score, mask, bias, dropout)
+    if flash_can(q, mask, bias, dropout):
+        return by_flash(q, memory, rows, score, mask)
+    return by_padding(q, memory, rows, score, mask, bias, dropout)
+
+
+def flash_can(q: Tensor, mask: Mask | None, bias: Tensor | None, dropout: float) -> bool:
+    """The ragged kernel wants a GPU, half precision and a band; it knows neither bias nor dropout."""
+    fits = q.is_cuda and q.dtype in (torch.bfloat16, torch.float16) and q.shape[-1] % 8 == 0 and q.shape[-1] <= 256
+    return fits and bias is None and not dropout and (mask is None or mask.band is not None)
+
+
+def by_flash(q: Tensor, memory: Memory, rows: Rows, score: Score, mask: Mask | None) -> Tensor:
+    left, right = mask.band if mask and mask.band else (None, None)
+    sides = (-1 if left is None else left, -1 if right is None else right)
+    m = memory
+    return varlen_attn(
+        q, m.k, m.v, rows.offsets, m.rows.offsets, rows.longest, m.rows.longest, scale=score.scale, window_size=sides
+    )
+
+
+def by_padding(q, memory: Memory, rows: Rows, score: Score, mask, bias, dropout) -> Tensor:
+    Q, K, V = padded(q, rows), padded(memory.k, memory.rows), padded(memory.v, memory.rows)
+    allowed = allowed_places(rows, memory.rows, mask)
+    if bias is not None:
+        allowed = bias if allowed is None else bias.masked_fill(~allowed, -torch.inf)
+    out = F.scaled_dot_product_attention(Q, K, V, attn_mask=allowed, scale=score.scale, dropout_p=dropout)
+    return rows.unpad(out.transpose(1, 2))
+
+
+def by_definition(q, memory: Memory, rows: Rows, score: Score, mask, bias, dropout) -> Tensor:
+    """What the other two must equal; and the only way for a score that is no inner product."""
+    weights = F.dropout(attention_weights(q, memory, rows, score, mask, bias), dropout)
+    return rows.unpad((weights @ padded(memory.v, memory.rows)).transpose(1, 2))
+
+
+def attention_weights(
+    q: Tensor, memory: Memory, rows: Rows, score: Score, mask: Mask | None = None, bias: Tensor | None = None
+) -> Tensor:  # (B, H, Q, K)
+    logits = score.logits(padded(q, rows), padded(memory.k, memory.rows))
+    if bias is not None:
+        logits = logits + bias
+    allowed = allowed_places(rows, memory.rows, mask)
+    if allowed is None:
+        return logits.softmax(-1)
+    # the lowest finite number, not -inf: a query without keys would have NaN gradients; it looks at nothing instead
+    weights = logits.masked_fill(~allowed, torch.finfo(logits.dtype).min).softmax(-1)
+    return weights.masked_fill(~allowed.any(-1, keepdim=True), 0.0)
+
+
+def padded(x: Tensor, rows: Rows) -> Tensor:  # (N, H, D) -> (B, H, T, D)
+    return rows.pad(x).transpose(1, 2)
+
+
+def allowed_places(rows: Rows, memory_rows: Rows, mask: Mask | None) -> Tensor | None:  # (B or 1, 1, Q, K)
+    """Where a query may look at a key: both real, and the mask agrees.  None: everywhere."""
+    real = None if memory_rows.is_even else memory_rows.real[:, None, None, :]
+    if mask is None or mask.band == (None, None):
+        return real
+    device = rows.offsets.device
+    before = memory_rows.lengths - rows.lengths  # queries are the last places of their memory
+    query = torch.arange(rows.longest, device=device)[None, :, None] + before[:, None, None]
+    key = torch.arange(memory_rows.longest, device=device)[None, None, :]
+    row = torch.arange(len(rows), device=device)[:, None, None]
+    allowed = mask.allows(row, query, key)[:, None]
+    return allowed if real is None else allowed & real

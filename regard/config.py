@@ -1,0 +1,95 @@
+"""Configs are frozen dataclasses that nest as the modules do.  This is all the machinery they need."""
+
+from __future__ import annotations
+
+import json
+import types
+import typing
+from dataclasses import asdict, fields, is_dataclass, replace
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from regard.errors import Problem, UsageProblem
+
+C = TypeVar("C")
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+    return asdict(config)
+
+
+def from_dict(kind: type[C], data: dict[str, Any], place: str = "") -> C:
+    """The config that to_dict wrote.  A field that does not exist, or a value of another type, is an error."""
+    if not isinstance(data, dict):
+        raise Problem(f"{place or kind.__name__}: expected an object with fields, found {data!r}")
+    hints = typing.get_type_hints(kind)
+    values = {}
+    for name, value in data.items():
+        where = f"{place}.{name}" if place else name
+        known_field(kind, name, where)
+        values[name] = checked(hints[name], value, where)
+    return kind(**values)
+
+
+def change(config: C, path: str, value: Any) -> C:
+    """A copy of config with one dotted field changed."""
+    return _changed(config, path, value, path)
+
+
+def _changed(config: C, path: str, value: Any, whole: str) -> C:
+    name, _, rest = path.partition(".")
+    known_field(type(config), name, whole)
+    if rest:
+        inner = getattr(config, name)
+        if not is_dataclass(inner):
+            raise UsageProblem(f"{whole}: {name} has no fields of its own")
+        return replace(config, **{name: _changed(inner, rest, value, whole)})  # type: ignore[type-var]
+    kind = typing.get_type_hints(type(config))[name]
+    return replace(config, **{name: checked(kind, value, whole)})  # type: ignore[type-var]
+
+
+def settings_of(text: str) -> tuple[str, Any]:
+    """What `--set path=value` says; a value that is not JSON is a plain string."""
+    path, equals, value = text.partition("=")
+    if not equals:
+        raise UsageProblem(f"--set {text}: expected PATH=VALUE, such as encoder.layers=4")
+    try:
+        return path.strip(), json.loads(value)
+    except json.JSONDecodeError:
+        return path.strip(), value
+
+
+def known_field(kind: type, name: str, where: str) -> None:
+    names = [f.name for f in fields(kind)]  # type: ignore[arg-type]
+    if name not in names:
+        raise UsageProblem(f"{where}: {kind.__name__} has no field {name!r}; {did_you_mean(name, names)}")
+
+
+def did_you_mean(name: str, names: typing.Iterable[str]) -> str:
+    known = sorted(names)
+    near = get_close_matches(name, known, 1)
+    return f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known)}"
+
+
+def checked(kind: Any, value: Any, where: str) -> Any:
+    """value, if it is of the annotated kind (a whole number will do for a float, a list for a tuple)."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if is_dataclass(kind):
+        return value if isinstance(value, kind) else from_dict(kind, value, where)  # type: ignore[arg-type]
+    if origin in (typing.Union, types.UnionType):
+        if value is None and type(None) in arguments:
+            return None
+        return checked(next(a for a in arguments if a is not type(None)), value, where)
+    if origin is typing.Literal:
+        if value not in arguments:
+            raise UsageProblem(f"{where}: {value!r} is not one of {', '.join(map(str, arguments))}")
+        return value
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise UsageProblem(f"{where}: expected a list, found {value!r}")
+        return tuple(checked(arguments[0], item, where) for item in value)
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise UsageProblem(f"{where}: expected {kind.__name__}, found {value!r}")
+    return value

@@ -1,0 +1,80 @@
+"""One token after the other: the most probable (greedy), or drawn by chance (temperature, top-k, top-p)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regard.decoding.decoder import Decoder, Ends, Hypothesis
+from regard.errors import UsageProblem
+from regard.rows import Tokens
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How to draw a token.  top_k=1, or a temperature of 0, is greedy."""
+
+    temperature: float = 1.0
+    top_k: int | None = None  # only the k most probable
+    top_p: float | None = None  # only the fewest that are together at least so probable
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.temperature < float("inf"):
+            raise UsageProblem(f"temperature {self.temperature}: expected a number from 0 (greedy) upwards")
+        if self.top_k is not None and self.top_k < 1:
+            raise UsageProblem(f"top-k {self.top_k}: expected at least 1")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise UsageProblem(f"top-p {self.top_p}: expected more than 0 and at most 1")
+
+    @property
+    def greedy(self) -> bool:
+        return self.temperature == 0 or self.top_k == 1
+
+    def choose(self, logits: Tensor, generator: torch.Generator) -> Tensor:  # (B, V) -> (B,)
+        if self.greedy:
+            return logits.argmax(-1)
+        return torch.multinomial(self.narrowed(logits).softmax(-1), 1, generator=generator).squeeze(-1)
+
+    def narrowed(self, logits: Tensor) -> Tensor:
+        """-inf for what may not be drawn."""
+        logits = logits.float() / self.temperature
+        if self.top_k is not None and self.top_k < logits.shape[-1]:
+            kept = logits.topk(self.top_k)
+            logits = torch.full_like(logits, -torch.inf).scatter(-1, kept.indices, kept.values)
+        if self.top_p is not None:
+            ranked, order = logits.sort(descending=True)
+            share = ranked.softmax(-1)
+            enough = share.cumsum(-1) - share >= self.top_p  # the ones before it suffice
+            logits = torch.full_like(logits, -torch.inf).scatter(-1, order, ranked.masked_fill(enough, -torch.inf))
+        return logits
+
+
+GREEDY = Sampling(temperature=0)
+
+
+@torch.inference_mode()
+def sample(model: Decoder, source: Tokens, ends: Ends, how: Sampling = GREEDY) -> list[Hypothesis]:
+    """One hypothesis for each row of the source."""
+    device = source.ids.device
+    generator = torch.Generator(device).manual_seed(how.seed)
+    written: list[list[int]] = [[] for _ in range(len(source))]
+    total = torch.zeros(len(source), device=device)
+    rows, limits = torch.arange(len(source), device=device), ends.limits(source)  # rows: those still being written
+    tokens, state = torch.full_like(rows, ends.begin), model.start(source)
+    for length in range(1, int(limits.max()) + 1 if len(source) else 0):
+        logits, state = model.step(tokens, state)
+        logits = ends.forced(logits, limits[rows] <= length)
+        tokens = how.choose(logits, generator)
+        total[rows] += logits.float().log_softmax(-1).gather(-1, tokens[:, None]).squeeze(-1)
+        goes_on = tokens != ends.end
+        for row, token in zip(rows[goes_on].tolist(), tokens[goes_on].tolist(), strict=True):
+            written[row].append(token)
+        if not goes_on.any():
+            break
+        if not goes_on.all():
+            kept = goes_on.nonzero().squeeze(-1)
+            rows, tokens, state = rows[kept], tokens[kept], state.select(kept)
+    return [Hypothesis(tokens, score, score) for tokens, score in zip(written, total.tolist(), strict=True)]

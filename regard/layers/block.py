@@ -1,0 +1,79 @@
+"""One layer of a Transformer: self-attention, cross-attention where there is a source, feed-forward."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from torch import Tensor, nn
+
+from regard.attention.attention import Attention, AttentionConfig
+from regard.attention.mask import Mask
+from regard.attention.memory import Memory
+from regard.layers.feed_forward import FeedForward
+from regard.layers.residual import Residual
+from regard.rows import Rows
+
+
+@dataclass(frozen=True)
+class BlockConfig:
+    width: int = 512
+    inner: int = 2048
+    activation: Literal["relu", "gelu", "swish"] = "relu"
+    norm_first: bool = False  # the paper's order is norm last
+    cross: bool = False
+    dropout: float = 0.1
+    inner_dropout: float = 0.0
+    attention: AttentionConfig = field(default_factory=AttentionConfig)
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """What one pass through a stack may see; handed down unchanged."""
+
+    rows: Rows
+    mask: Mask | None = None
+    source: Tensor | None = None  # (M, W) what cross-attention looks at, when it is not remembered yet
+    source_rows: Rows | None = None
+    start: Tensor | int = 0  # the place of the first token, (N,) or one for all
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """What a layer leaves behind for the next token: it belongs to the layer, not to the module, which may be shared."""
+
+    own: Memory | None = None
+    source: Memory | None = None
+
+    def select(self, chosen: Tensor) -> Trace:
+        return Trace(self.own and self.own.select(chosen), self.source and self.source.select(chosen))
+
+
+class Block(nn.Module):
+    def __init__(self, config: BlockConfig):
+        super().__init__()
+
+        def residual() -> Residual:
+            return Residual(config.width, config.dropout, norm_first=config.norm_first)
+
+        self.attention, self.attention_residual = Attention(config.width, config.attention), residual()
+        self.cross = Attention(config.width, config.attention) if config.cross else None
+        self.cross_residual = residual() if config.cross else None
+        self.feed = FeedForward(config.width, config.inner, config.activation, config.inner_dropout)
+        self.feed_residual = residual()
+
+    def forward(self, x: Tensor, see: Context, was: Trace) -> tuple[Tensor, Trace]:  # (N, W) -> (N, W)
+        y = self.attention_residual.before(x)
+        own = self.attention.remember(y, see.rows, see.start)
+        own = own if was.own is None else was.own.grown(own)
+        x = self.attention_residual.after(x, self.attention(y, own, see.rows, see.mask, see.start))
+        source = was.source
+        if self.cross is not None and self.cross_residual is not None:
+            source = source or self.remember_source(see.source, see.source_rows)
+            y = self.cross_residual.before(x)
+            x = self.cross_residual.after(x, self.cross(y, source, see.rows))
+        x = self.feed_residual.after(x, self.feed(self.feed_residual.before(x)))
+        return x, Trace(own, source)
+
+    def remember_source(self, source: Tensor | None, rows: Rows | None) -> Memory | None:
+        return None if self.cross is None or source is None or rows is None else self.cross.remember(source, rows)

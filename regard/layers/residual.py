@@ -1,0 +1,20 @@
+"""How what a layer says joins the stream: added to it, with the norm before the layer or after the sum."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+
+class Residual(nn.Module):
+    """Split in two, so that a layer can remember what it reads before it answers."""
+
+    def __init__(self, width: int, dropout: float, *, norm_first: bool):
+        super().__init__()
+        self.norm, self.dropout, self.norm_first = nn.LayerNorm(width), nn.Dropout(dropout), norm_first
+
+    def before(self, x: Tensor) -> Tensor:
+        return self.norm(x) if self.norm_first else x
+
+    def after(self, x: Tensor, said: Tensor) -> Tensor:
+        x = x + self.dropout(said)
+        return x if self.norm_first else self.norm(x)

@@ -1,0 +1,47 @@
+"""Layers on top of each other: the body of every Transformer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from torch import Tensor, nn
+
+from regard.attention.mask import CAUSAL
+from regard.layers.block import Block, BlockConfig, Context, Trace
+from regard.rows import Rows
+
+
+@dataclass(frozen=True)
+class StackConfig:
+    layers: int = 6
+    causal: bool = False
+    final_norm: bool = False  # wanted where blocks norm first: their last sum is not normed otherwise
+    block: BlockConfig = field(default_factory=BlockConfig)
+
+
+class Stack(nn.Module):
+    def __init__(self, config: StackConfig):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block(config.block) for _ in range(config.layers))
+        self.norm = nn.LayerNorm(config.block.width) if config.final_norm else nn.Identity()
+        self.mask = CAUSAL if config.causal else None
+
+    def forward(
+        self,
+        x: Tensor,  # (N, W)
+        rows: Rows,
+        source: tuple[Tensor, Rows] | None = None,
+        was: list[Trace] | None = None,
+        start: Tensor | int = 0,
+    ) -> tuple[Tensor, list[Trace]]:
+        """What the layers make of x, and the traces with which to go on after it."""
+        see = Context(rows, self.mask, *(source or (None, None)), start)
+        traces = []
+        for number, block in enumerate(self.blocks):
+            x, trace = block(x, see, was[number] if was else Trace())
+            traces.append(trace)
+        return self.norm(x), traces
+
+    def begin(self, source: Tensor, rows: Rows) -> list[Trace]:
+        """Traces before the first token: the source, remembered once for each layer."""
+        return [Trace(source=block.remember_source(source, rows)) for block in self.blocks]
