@@ -60,7 +60,7 @@ def settings_of(text: str) -> tuple[str, Any]:
 
 
 def known_field(kind: type, name: str, where: str) -> None:
-    names = [f.name for f in fields(kind)]  # type: ignore[arg-type]
+    names = [f.name for f in fields(kind)]
     if name not in names:
         raise UsageProblem(f"{where}: {kind.__name__} has no field {name!r}; {did_you_mean(name, names)}")
 

@@ -5,6 +5,8 @@ Letters: N queries and M keys of all rows together; B rows, Q and K the longest 
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -44,9 +46,9 @@ def by_flash(q: Tensor, memory: Memory, rows: Rows, score: Score, mask: Mask | N
     left, right = mask.band if mask and mask.band else (None, None)
     sides = (-1 if left is None else left, -1 if right is None else right)
     m = memory
-    return varlen_attn(
-        q, m.k, m.v, rows.offsets, m.rows.offsets, rows.longest, m.rows.longest, scale=score.scale, window_size=sides
-    )
+    ends = rows.offsets, m.rows.offsets, rows.longest, m.rows.longest
+    out = varlen_attn(q, m.k, m.v, *ends, scale=score.scale, window_size=sides)
+    return cast(Tensor, out)  # a tuple only where more was asked for
 
 
 def by_padding(q, memory: Memory, rows: Rows, score: Score, mask, bias, dropout) -> Tensor:

@@ -51,7 +51,9 @@ class Attention(nn.Module):
         k = self.position.keys(self.split(self.k(x)), rows.at + start)
         return Memory(self.score.keys(k), self.split(self.v(x)), rows)
 
-    def forward(self, x: Tensor, memory: Memory, rows: Rows, mask: Mask | None = None, start: Tensor | int = 0) -> Tensor:
+    def forward(
+        self, x: Tensor, memory: Memory, rows: Rows, mask: Mask | None = None, start: Tensor | int = 0
+    ) -> Tensor:
         """Each token of x, (N, W), looks at the memory of its row."""
         q = self.split(self.q(x))
         bias = self.position.bias(q, rows, memory.rows)

@@ -26,12 +26,17 @@ class Memory:
         a, b = self.rows, more.rows
         rows = Rows(a.offsets + b.offsets, a.total + b.total, a.longest + b.longest)
         if a.is_even and b.is_even:
-            return Memory(*(torch.cat([a.pad(x), b.pad(y)], 1).flatten(0, 1) for x, y in self._with(more)), rows)
-        order = torch.cat([a.row, b.row]).argsort(stable=True)
-        return Memory(*(torch.cat([x, y])[order] for x, y in self._with(more)), rows)
 
-    def _with(self, more: Memory) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-        return (self.k, more.k), (self.v, more.v)
+            def joined(x: Tensor, y: Tensor) -> Tensor:
+                return torch.cat([a.pad(x), b.pad(y)], 1).flatten(0, 1)
+
+        else:
+            order = torch.cat([a.row, b.row]).argsort(stable=True)
+
+            def joined(x: Tensor, y: Tensor) -> Tensor:
+                return torch.cat([x, y])[order]
+
+        return Memory(joined(self.k, more.k), joined(self.v, more.v), rows)
 
     def select(self, chosen: Tensor) -> Memory:
         """The memory of the chosen rows, in that order; a row may be chosen twice."""

@@ -37,4 +37,5 @@ class Rotary(Position):
         turned = torch.cat([a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()], -1)
         return turned.to(q.dtype)
 
-    keys = queries
+    def keys(self, k: Tensor, at: Tensor) -> Tensor:
+        return self.queries(k, at)

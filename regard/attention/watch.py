@@ -45,7 +45,8 @@ def _watcher(calls: list[list[Tensor]], heads: Sequence[int] | None, chosen: Seq
     @torch.no_grad()
     def look(q: Tensor, memory: Memory, rows: Rows, score: Score, mask: Mask | None, bias: Tensor | None) -> None:
         if chosen is not None:
-            q, memory, rows, mask, bias = _of_rows(torch.as_tensor(chosen, device=q.device), q, memory, rows, mask, bias)
+            index = torch.as_tensor(chosen, device=q.device)
+            q, memory, rows, mask, bias = _of_rows(index, q, memory, rows, mask, bias)
         if heads is not None:
             memory = replace(memory, k=memory.k[:, heads], v=memory.v[:, heads])
             q, bias = q[:, heads], bias if bias is None or bias.shape[1] == 1 else bias[:, heads]

@@ -1,4 +1,4 @@
-"""All that decoding knows of a model: it can start on a source and take a step.  An RNN and a Transformer look alike."""
+"""All that decoding knows of a model: it can start on a source and take a step.  RNN and Transformer look alike."""
 
 from __future__ import annotations
 

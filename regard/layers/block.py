@@ -33,14 +33,13 @@ class Context:
 
     rows: Rows
     mask: Mask | None = None
-    source: Tensor | None = None  # (M, W) what cross-attention looks at, when it is not remembered yet
-    source_rows: Rows | None = None
+    source: tuple[Tensor, Rows] | None = None  # (M, W) what cross-attention looks at, when it is not remembered yet
     start: Tensor | int = 0  # the place of the first token, (N,) or one for all
 
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """What a layer leaves behind for the next token: it belongs to the layer, not to the module, which may be shared."""
+    """What a layer leaves behind for the next token.  It belongs to the layer, not the module, which may be shared."""
 
     own: Memory | None = None
     source: Memory | None = None
@@ -69,11 +68,11 @@ class Block(nn.Module):
         x = self.attention_residual.after(x, self.attention(y, own, see.rows, see.mask, see.start))
         source = was.source
         if self.cross is not None and self.cross_residual is not None:
-            source = source or self.remember_source(see.source, see.source_rows)
+            source = self.remember_source(*see.source) if see.source else source
             y = self.cross_residual.before(x)
             x = self.cross_residual.after(x, self.cross(y, source, see.rows))
         x = self.feed_residual.after(x, self.feed(self.feed_residual.before(x)))
         return x, Trace(own, source)
 
-    def remember_source(self, source: Tensor | None, rows: Rows | None) -> Memory | None:
-        return None if self.cross is None or source is None or rows is None else self.cross.remember(source, rows)
+    def remember_source(self, source: Tensor, rows: Rows) -> Memory | None:
+        return self.cross.remember(source, rows) if self.cross is not None else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import cast
 
 from torch import Tensor, nn
 
@@ -35,7 +36,7 @@ class Stack(nn.Module):
         start: Tensor | int = 0,
     ) -> tuple[Tensor, list[Trace]]:
         """What the layers make of x, and the traces with which to go on after it."""
-        see = Context(rows, self.mask, *(source or (None, None)), start)
+        see = Context(rows, self.mask, source, start)
         traces = []
         for number, block in enumerate(self.blocks):
             x, trace = block(x, see, was[number] if was else Trace())
@@ -44,4 +45,4 @@ class Stack(nn.Module):
 
     def begin(self, source: Tensor, rows: Rows) -> list[Trace]:
         """Traces before the first token: the source, remembered once for each layer."""
-        return [Trace(source=block.remember_source(source, rows)) for block in self.blocks]
+        return [Trace(source=cast(Block, block).remember_source(source, rows)) for block in self.blocks]

@@ -22,8 +22,8 @@ class TransformerConfig:
     decoder: StackConfig = field(default_factory=lambda: StackConfig(causal=True, block=BlockConfig(cross=True)))
 
 
-def transformer(layers=6, width=512, heads=8, inner=2048, *, vocab=8000, dropout=0.1, norm_first=True):
-    """The paper's shape; the norm comes first, which trains without a delicate warm-up (norm_first=False: the paper's)."""
+def transformer(layers=6, width=512, heads=8, inner=2048, *, vocab=8000, dropout=0.1, norm_first=False):
+    """The paper's shape.  Its norms come last; norm_first=True trains without a delicate warm-up."""
     attention = AttentionConfig(heads=heads)
     block = BlockConfig(width, inner, norm_first=norm_first, dropout=dropout, attention=attention)
     return TransformerConfig(

@@ -49,4 +49,4 @@ class Asked(nn.Module):
 
 def to_device(batch: Batch, device: torch.device | str) -> Batch:
     """The same batch there; what is not a tensor stays as it is."""
-    return {name: value.to(device) if isinstance(value, Tokens | Rows | Tensor) else value for name, value in batch.items()}
+    return {name: part.to(device) if isinstance(part, Tokens | Rows | Tensor) else part for name, part in batch.items()}

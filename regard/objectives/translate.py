@@ -20,4 +20,5 @@ class Translate(Objective):
         logits = model.logits(model(batch["source"], batch["target_in"]))  # type: ignore[operator]
         wanted = batch["target_out"]
         loss = F.cross_entropy(logits, wanted, label_smoothing=self.smoothing, reduction="sum")
-        return Result(loss, torch.tensor(len(wanted), device=loss.device), {"right": (logits.argmax(-1) == wanted).sum()})
+        count = torch.tensor(len(wanted), device=loss.device)
+        return Result(loss, count, {"right": (logits.argmax(-1) == wanted).sum()})
