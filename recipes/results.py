@@ -1,0 +1,239 @@
+"""From runs to pages: a recipe appends a line to docs/results/CHAPTER.jsonl for each number it measured, and
+`python -m recipes.results` writes CHAPTER.md and its plots from those lines, after CHAPTER.intro.md if there is one."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Hashable, Iterable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import fmean
+from typing import Any, TypeVar
+
+from regard.errors import Problem
+
+Line = dict[str, Any]
+Item = TypeVar("Item", bound=Hashable)
+
+RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results"
+REQUIRED, BAND = ("row", "data", "metric", "command"), ("low", "high", "count", "value")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#888888")  # Okabe and Ito 2008
+MARKERS = "os^Dv"
+
+
+def append(chapter: str, *, folder: Path = RESULTS, **fields: Any) -> None:
+    """Add a result to a chapter, with today's date.
+
+    Needs `row`, `data`, `metric`, `command`, and either `value` or `bands` (LengthBand or dicts with low, high, count
+    and value); takes whatever else is known: split, seed, commit, device, seconds, flops, signature."""
+    if not re.fullmatch(r"[a-z0-9-]+", chapter):
+        raise Problem(f"a chapter cannot be called {chapter!r}; use lower-case letters, digits and hyphens")
+    today = datetime.now(UTC).date().isoformat()
+    line = json.loads(json.dumps({"chapter": chapter, **fields, "date": today}, default=asdict))
+    _check(line, f"a result for {chapter}")
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / f"{chapter}.jsonl", "a", encoding="utf-8") as file:
+        file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+def write(folder: Path = RESULTS) -> list[Path]:
+    """Write the page of every chapter in the folder; the pages are returned."""
+    pages = []
+    for source in sorted(folder.glob("*.jsonl")):
+        introduction = source.with_suffix(".intro.md")
+        title = f"# {source.stem.replace('-', ' ').capitalize()}"
+        opening = introduction.read_text(encoding="utf-8").strip() if introduction.exists() else title
+        notice = f"<!-- Written by `make results` from {source.name} and {introduction.name}: change those. -->"
+        parts = [notice, opening, *_body(read(source), source)]
+        pages.append(source.with_suffix(".md"))
+        pages[-1].write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    return pages
+
+
+def read(path: Path) -> list[Line]:
+    """The results of a chapter; one that was measured again, with the same seed, replaces the one before."""
+    newest: dict[tuple[Any, ...], Line] = {}
+    for number, text in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+        if not text.strip():
+            continue
+        try:
+            line = dict(json.loads(text))
+        except (ValueError, TypeError) as problem:
+            raise Problem(f"{path}, line {number}: not a JSON object ({problem}); mend or remove it") from None
+        _check(line, f"{path}, line {number}")
+        key = tuple(line.get(name) for name in ("data", "split", "row", "metric", "signature", "seed"))
+        newest[key] = {**line, "number": number}
+    return list(newest.values())
+
+
+def _check(line: Line, place: str) -> None:
+    _has(line, REQUIRED, place)
+    if ("value" in line) == ("bands" in line):
+        raise Problem(f"{place}: has both or neither of value and bands; give the one that was measured")
+    for band in line.get("bands", []):
+        _has(band, BAND, f"{place}, band {band}")
+    for number in [band["value"] for band in line.get("bands", [line])]:
+        if not isinstance(number, int | float) or not math.isfinite(number):
+            raise Problem(f"{place}: the value is {number!r}, which is not a finite number; give what was measured")
+
+
+def _has(fields: Line, names: tuple[str, ...], place: str) -> None:
+    missing = [name for name in names if name not in fields]
+    if missing:
+        raise Problem(f"{place}: lacks {', '.join(missing)}; give {', '.join(names)}")
+
+
+def _body(lines: list[Line], source: Path) -> list[str]:
+    parts: list[str] = []
+    commands: dict[tuple[str, str], list[Line]] = {}
+    for data, split in _distinct((line["data"], line.get("split", "")) for line in lines):
+        group = [line for line in lines if (line["data"], line.get("split", "")) == (data, split)]
+        parts.append(f"## {data}, {split}" if split else f"## {data}")
+        parts += _numbers([line for line in group if "value" in line])
+        parts += _bands([line for line in group if "bands" in line], source)
+        for row, runs in _rows(group).items():
+            newest = max(runs, key=lambda run: run["number"])
+            commands.setdefault((row, newest["command"]), []).extend(runs)
+    return [*parts, "## Commands", *(_provenance(*which, runs) for which, runs in commands.items())]
+
+
+def _numbers(lines: list[Line]) -> list[str]:
+    """A table with a row a model and a column a metric.  Numbers computed in different ways stand in different
+    columns, each with its signature below."""
+    if not lines:
+        return []
+    columns = _distinct((line["metric"], line.get("signature")) for line in lines)
+    signed = [signature for _, signature in columns if signature]
+    marks = {signature: f" ({number})" for number, signature in enumerate(_distinct(signed), 1)}
+    rows = []
+    for row, runs in _rows(lines).items():
+        measured = [
+            [run["value"] for run in runs if (run["metric"], run.get("signature")) == column] for column in columns
+        ]
+        rows.append([row, *map(_spread, measured), *_costs(runs)])
+    header = ["", *(metric + marks.get(signature, "") for metric, signature in columns), "seeds", "time", "FLOPs"]
+    notes = [f"{mark.strip()} `{signature}`" for signature, mark in marks.items()]
+    return [_table(_without_empty_columns([header, *rows])), *notes]
+
+
+def _bands(lines: list[Line], source: Path) -> list[str]:
+    """A plot and a table for each metric that was measured in bands."""
+    parts: list[str] = []
+    columns = _distinct((line["metric"], line.get("signature", "")) for line in lines)
+    for number, (metric, signature) in enumerate(columns, 1):
+        chosen = [line for line in lines if (line["metric"], line.get("signature", "")) == (metric, signature)]
+        words = (source.stem, lines[0]["data"], lines[0].get("split", ""), metric, str(number))
+        picture = source.with_name(re.sub(r"[^a-z0-9]+", "-", " ".join(words).lower()) + ".svg")
+        parts += [f"### {metric}", f"![{metric}]({picture.name})", _band_table(chosen, metric, picture)]
+        parts += [f"`{signature}`"] if signature else []
+    return parts
+
+
+def _band_table(lines: list[Line], metric: str, picture: Path) -> str:
+    """Values averaged over seeds, which are also plotted."""
+    counts = {(band["low"], band["high"]): band["count"] for line in lines for band in line["bands"]}
+    edges = sorted(counts, key=lambda edge: edge[0])
+    values = {row: [_mean(_in_band(runs, edge)) for edge in edges] for row, runs in _rows(lines).items()}
+    labels = [f"{low}+" if high is None else f"{low}–{high}" for low, high in edges]
+    _plot(metric, labels, values, picture)
+    table = [["", *labels], ["*sentences*", *(str(counts[edge]) for edge in edges)]]
+    table += [[row, *("" if value is None else _number(value) for value in line)] for row, line in values.items()]
+    return _table(table)
+
+
+def _in_band(runs: list[Line], edge: tuple[int, int | None]) -> list[float]:
+    return [band["value"] for run in runs for band in run["bands"] if (band["low"], band["high"]) == edge]
+
+
+def _plot(metric: str, labels: list[str], values: dict[str, list[float | None]], picture: Path) -> None:
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4), layout="constrained")
+    axes = figure.subplots()
+    for number, (row, line) in enumerate(values.items()):
+        known = [(place, value) for place, value in enumerate(line) if value is not None]
+        colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
+        axes.plot(*zip(*known, strict=True), label=row, color=colour, marker=marker, linewidth=1.5, markersize=5)
+    height, _, length = metric.partition(" by ")
+    axes.set(xlabel=length, ylabel=height, xticks=range(len(labels)), xticklabels=labels)
+    axes.set_ylim(bottom=0)
+    axes.grid(axis="y", color="0.9")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside right upper", frameon=False)
+    # neither date nor version nor random identifiers: the same lines make the same file
+    with matplotlib.rc_context({"svg.hashsalt": "regard"}):
+        figure.savefig(picture, metadata={"Date": None, "Creator": None})
+
+
+def _provenance(row: str, command: str, runs: list[Line]) -> str:
+    """How a row was made: the command of its newest run, and what is known of all its runs."""
+    seeds = _seeds(runs)
+    known = [f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"] if seeds else []
+    known += _distinct(run["device"] for run in runs if "device" in run)
+    known += _distinct(f"commit {run['commit'][:10]}" for run in runs if "commit" in run)
+    known.append(max(run.get("date", "") for run in runs))
+    return f"**{row}** ({'; '.join(filter(None, known))})\n\n```sh\n{command}\n```"
+
+
+def _costs(runs: list[Line]) -> list[str]:
+    """How many seeds, and the time and arithmetic of one run; empty where unknown."""
+    seconds = _mean(run["seconds"] for run in runs if "seconds" in run)
+    flops = _mean(run["flops"] for run in runs if "flops" in run)
+    seeds = str(len(_seeds(runs)) or "")
+    return [seeds, "" if seconds is None else _duration(seconds), "" if flops is None else f"{flops:.1e}"]
+
+
+def _rows(lines: list[Line]) -> dict[str, list[Line]]:
+    return {row: [line for line in lines if line["row"] == row] for row in _distinct(line["row"] for line in lines)}
+
+
+def _seeds(runs: list[Line]) -> list[int]:
+    return sorted({run["seed"] for run in runs if "seed" in run})
+
+
+def _spread(values: list[float]) -> str:
+    """The mean, and from where to where the seeds lie when there are several."""
+    if len(values) < 2:
+        return "".join(map(_number, values))
+    return f"{_number(fmean(values))} ({_number(min(values))}–{_number(max(values))})"
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    found = list(values)
+    return fmean(found) if found else None
+
+
+def _number(value: float) -> str:
+    digits = next((digits for least, digits in ((1000, 0), (100, 1), (1, 2)) if abs(value) >= least), 4)
+    return f"{value:,.{digits}f}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
+
+
+def _without_empty_columns(table: list[list[str]]) -> list[list[str]]:
+    columns = [column for column in zip(*table, strict=True) if any(column[1:])]
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _table(rows: list[list[str]]) -> str:
+    lines = ["| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in rows]
+    return "\n".join([lines[0], "|---" + "|---:" * (len(rows[0]) - 1) + "|", *lines[1:]])
+
+
+def _distinct(items: Iterable[Item]) -> list[Item]:
+    return list(dict.fromkeys(items))
+
+
+if __name__ == "__main__":
+    try:
+        print(*write(), sep="\n")
+    except Problem as problem:
+        raise SystemExit(str(problem)) from None

@@ -1,0 +1,1 @@
+"""What a person wants of a model, and how well it was done."""

@@ -1,0 +1,144 @@
+"""Translation as a person wants it: text in, text out, and what was looked at on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from regard.attention.watch import watch
+from regard.data.batches import sorted_batches
+from regard.decoding.beam import Beam, beam_search
+from regard.decoding.decoder import Ends, Hypothesis
+from regard.decoding.sample import Sampling, sample
+from regard.errors import Problem
+from regard.models.folder import load_model, save_model
+from regard.rows import Tokens
+from regard.text.tokenizer import Tokenizer
+
+SHARED, SOURCE, TARGET = "tokenizer.json", "source.tokenizer.json", "target.tokenizer.json"
+LONGEST = 1024  # pieces of a source that are read; a longer one is cut
+BUDGET = 4096  # tokens of a batch, each beam counted
+
+
+@dataclass(frozen=True)
+class Translation:
+    text: str
+    score: float  # what hypotheses are ranked by
+    log_probability: float
+
+
+@dataclass(frozen=True, eq=False)
+class Attended:
+    """What a translation looked at: for each target piece, how much at each source piece."""
+
+    source: list[str]
+    target: list[str]
+    weights: np.ndarray  # (target, source)
+
+
+class Translator:
+    """A model with its tokenizers (one for both sides, or one each)."""
+
+    def __init__(self, model: nn.Module, source: Tokenizer, target: Tokenizer):
+        self.model, self.source, self.target = model, source, target
+
+    @classmethod
+    def load(cls, folder: str | Path, device: torch.device | str | None = None) -> Translator:
+        folder = Path(folder)
+        model = load_model(folder).to(device or default_device())
+        names = (SHARED, SHARED) if (folder / SHARED).exists() else (SOURCE, TARGET)
+        source, target = (Tokenizer.load(folder / name) for name in names)
+        embedding = model.config.embedding.vocab
+        sizes = (embedding, model.config.target_vocab or embedding)
+        for name, tokenizer, size in zip(names, (source, target), sizes, strict=True):
+            if tokenizer.size != size:
+                raise Problem(
+                    f"{folder / name} has {tokenizer.size} pieces and the model was made for {size}: "
+                    "it belongs to another model"
+                )
+        return cls(model, source, target)
+
+    def save(self, folder: str | Path, card: str = "") -> None:
+        if self.source is self.target:
+            files = {SHARED: self.source.to_json()}
+        else:
+            files = {SOURCE: self.source.to_json(), TARGET: self.target.to_json()}
+        if card:
+            files["README.md"] = card
+        save_model(Path(folder), self.model, {name: text.encode() for name, text in files.items()})
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    def __call__(self, text: str, **settings) -> str:
+        """One text; the settings are those of Beam, with `beam` for its size."""
+        size = settings.pop("beam", Beam.size)
+        return self.translate([text], Beam(size, **settings))[0][0].text
+
+    def translate(self, texts: Sequence[str], how: Beam | Sampling | None = None) -> list[list[Translation]]:
+        """The best translations of each text, best first, in the order of the texts; an empty text stays empty."""
+        how = how or Beam()
+        encoded = self.encode(texts)
+        found: list[list[Translation]] = [[Translation("", 0.0, 0.0)] for _ in texts]
+        full = [number for number, row in enumerate(encoded) if len(row) > 1]
+        beams = how.size if isinstance(how, Beam) else 1
+        for batch in sorted_batches([len(encoded[number]) for number in full], max(BUDGET // beams, 1)):
+            numbers = [full[i] for i in batch]
+            for number, row in zip(numbers, self.decode([encoded[n] for n in numbers], how), strict=True):
+                found[number] = row
+        return found
+
+    def decode(self, rows: list[list[int]], how: Beam | Sampling) -> list[list[Translation]]:
+        """One batch, as the model sees it."""
+        source, ends = Tokens.of(rows, self.device), Ends(self.target.begin, self.target.end)
+        was_training = self.model.training
+        self.model.eval()
+        if isinstance(how, Beam):
+            written = beam_search(self.model, source, ends, how)  # type: ignore[arg-type]
+        else:
+            written = [[one] for one in sample(self.model, source, ends, how)]  # type: ignore[arg-type]
+        self.model.train(was_training)
+        return [[self.translation(one) for one in row] for row in written]
+
+    def translation(self, written: Hypothesis) -> Translation:
+        return Translation(self.target.decode(written.tokens), written.score, written.log_probability)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Source rows: at most LONGEST pieces, then the end, so that no row is empty."""
+        return [[*row[:LONGEST], self.source.end] for row in self.source.encode_batch(list(texts))]
+
+    def attention(self, sources: Sequence[str], targets: Sequence[str], layer: str = "*") -> list[Attended]:
+        """What the model looks at when it writes these targets: the mean over the heads of the matching layers.
+        Reading a text at once looks where writing it step by step did."""
+        rows = self.encode(sources)
+        outs = self.target.encode_batch(list(targets))
+        pairs = zip(rows, outs, strict=True)
+        return [self._attended(row, out, layer) for row, out in pairs]
+
+    @torch.inference_mode()
+    def _attended(self, row: list[int], out: list[int], layer: str) -> Attended:
+        source, target = Tokens.of([row], self.device), Tokens.of([[self.target.begin, *out]], self.device)
+        self.model.eval()
+        with watch(self.model, layer) as seen:
+            self.model(source, target)
+        looks = [calls[0][0].float().mean(0) for name, calls in seen.items() if looks_back(name)]
+        if not looks:
+            raise Problem("this model has no attention from target to source: there is nothing to show")
+        weights = torch.stack(looks).mean(0)[:-1].cpu().numpy()  # without the row that writes the end
+        pieces = [self.source.piece(i) for i in row], [self.target.piece(i) for i in out]
+        return Attended(*pieces, weights)
+
+
+def looks_back(name: str) -> bool:
+    """Is this the attention of a target to its source?"""
+    return name == "attention" or name.endswith(".cross")
+
+
+def default_device() -> torch.device:
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")

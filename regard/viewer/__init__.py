@@ -1,0 +1,1 @@
+"""Looking inside: what a model attended to, as text and as pictures."""
