@@ -1,3 +1,37 @@
-"""regard: attention models, to read, train, load, use and look inside."""
+"""regard: attention models, to read, train, load, use and look inside.
+
+The names below are fetched when first used, so that `import regard` and `regard --help` do not wait for torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
 
 __version__ = "0.1.0"
+
+PUBLIC = {  # name -> where it lives
+    "load": "regard.commands.load",
+    "train": "regard.commands.train",
+    "translate": "regard.commands.translate",
+    "evaluate": "regard.commands.evaluate",
+    "tokenizer": "regard.commands.tokenizer",
+    "show": "regard.commands.show",
+    "watch": "regard.attention.watch",
+    "Tokenizer": "regard.text.tokenizer",
+    "Translator": "regard.tasks.translate",
+    "Beam": "regard.decoding.beam",
+    "Sampling": "regard.decoding.sample",
+    "Problem": "regard.errors",
+}
+__all__ = [*PUBLIC, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in PUBLIC:
+        raise AttributeError(f"regard has no {name!r}; it has {', '.join(PUBLIC)}")
+    return getattr(import_module(PUBLIC[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

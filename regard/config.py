@@ -55,7 +55,7 @@ def settings_of(text: str) -> tuple[str, Any]:
         raise UsageProblem(f"--set {text}: expected PATH=VALUE, such as encoder.layers=4")
     try:
         return path.strip(), json.loads(value)
-    except json.JSONDecodeError:
+    except ValueError:  # not JSON, or a number too long to be one
         return path.strip(), value
 
 

@@ -5,13 +5,25 @@ Letters here and everywhere: B rows, N tokens of all rows together, T the longes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+
+class kept:
+    """A property computed when first asked for.  Unlike functools.cached_property it takes no lock, which would break
+    torch.compile's graph, and what was first asked for in inference mode serves in training too."""
+
+    def __init__(self, compute: Callable[[Rows], Tensor]):
+        self.compute, self.name = compute, compute.__name__
+
+    def __get__(self, rows: Rows, kind: type[Rows] | None = None) -> Tensor:
+        with torch.inference_mode(False):
+            rows.__dict__[self.name] = value = self.compute(rows)
+        return value
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +60,7 @@ class Rows:
         """All rows are equally long: tokens are a rectangle already."""
         return self.total == len(self) * self.longest
 
-    @cached_property
+    @kept
     def lengths(self) -> Tensor:  # (B,)
         return self.offsets.diff().long()
 
@@ -60,20 +72,20 @@ class Rows:
     def last(self) -> Tensor:  # (B,) where each row's last token lies
         return self.offsets[1:].long() - 1
 
-    @cached_property
+    @kept
     def row(self) -> Tensor:  # (N,) the row each token is in
         rows = torch.arange(len(self), device=self.offsets.device)
         return rows.repeat_interleave(self.lengths, output_size=self.total)
 
-    @cached_property
+    @kept
     def at(self) -> Tensor:  # (N,) the place of each token in its row
         return torch.arange(self.total, device=self.offsets.device) - self.first[self.row]
 
-    @cached_property
+    @kept
     def real(self) -> Tensor:  # (B, T) where the padded grid holds a token
         return torch.arange(self.longest, device=self.offsets.device) < self.lengths[:, None]
 
-    @cached_property
+    @kept
     def slots(self) -> Tensor:  # (N,) where each token lies in the padded grid, flattened
         return self.row * self.longest + self.at
 

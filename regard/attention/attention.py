@@ -13,6 +13,7 @@ from regard.attention.mask import Mask
 from regard.attention.memory import Memory
 from regard.attention.position import Position, Rotary
 from regard.attention.score import Score, make_score
+from regard.errors import UsageProblem
 from regard.rows import Rows
 
 Watcher = Callable[[Tensor, Memory, Rows, Score, Mask | None, Tensor | None], None]
@@ -34,6 +35,8 @@ class Attention(nn.Module):
 
     def __init__(self, width: int, config: AttentionConfig):
         super().__init__()
+        if config.heads < 1 or (config.size is None and width % config.heads):
+            raise UsageProblem(f"width {width} does not divide into {config.heads} heads; change one of them")
         size = config.size or width // config.heads
 
         def line(wide: int, narrow: int) -> nn.Module:

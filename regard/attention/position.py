@@ -6,6 +6,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from regard.errors import UsageProblem
 from regard.rows import Rows
 
 
@@ -25,14 +26,16 @@ class Position(nn.Module):
 class Rotary(Position):
     """Su 2021: q and k are turned by an angle that grows with their place, so q . k knows only the distance."""
 
-    rate: Tensor
-
     def __init__(self, size: int, base: float = 10000.0):
         super().__init__()
-        self.register_buffer("rate", base ** (-torch.arange(0, size, 2) / size), persistent=False)
+        if size % 2:
+            raise UsageProblem(f"rotary positions turn pairs of numbers: a head of size {size} must be even")
+        self.size, self.base = size, base
 
     def queries(self, q: Tensor, at: Tensor) -> Tensor:
-        angle = at[:, None, None] * self.rate  # (N, 1, D / 2)
+        # no buffer: a model cast to half precision would take the angles along, and far places would blur
+        rate = self.base ** (-torch.arange(0, self.size, 2, device=q.device) / self.size)
+        angle = at[:, None, None] * rate  # (N, 1, D / 2)
         a, b = q.chunk(2, -1)
         turned = torch.cat([a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()], -1)
         return turned.to(q.dtype)

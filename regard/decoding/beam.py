@@ -33,7 +33,7 @@ class Beam:
 
 
 @torch.inference_mode()
-def beam_search(model: Decoder, source: Tokens, ends: Ends, how: Beam = Beam()) -> list[list[Hypothesis]]:  # noqa: B008
+def beam_search(model: Decoder, source: Tokens, ends: Ends, how: Beam = Beam()) -> list[list[Hypothesis]]:
     """The best hypotheses for each row of the source, best first."""
     found: list[list[Hypothesis]] = [[] for _ in range(len(source))]
     if not len(source):

@@ -14,7 +14,7 @@ from regard.rows import Tokens
 
 @dataclass(frozen=True)
 class Sampling:
-    """How to draw a token.  top_k=1, or a temperature of 0, is greedy."""
+    """How to draw a token.  top_k=1, or a temperature of 0 (or too small to divide by), is greedy."""
 
     temperature: float = 1.0
     top_k: int | None = None  # only the k most probable
@@ -31,7 +31,7 @@ class Sampling:
 
     @property
     def greedy(self) -> bool:
-        return self.temperature == 0 or self.top_k == 1
+        return self.temperature < 1e-6 or self.top_k == 1
 
     def choose(self, logits: Tensor, generator: torch.Generator) -> Tensor:  # (B, V) -> (B,)
         if self.greedy:
@@ -44,7 +44,7 @@ class Sampling:
         if self.top_k is not None and self.top_k < logits.shape[-1]:
             kept = logits.topk(self.top_k)
             logits = torch.full_like(logits, -torch.inf).scatter(-1, kept.indices, kept.values)
-        if self.top_p is not None:
+        if self.top_p is not None and self.top_p < 1:
             ranked, order = logits.sort(descending=True)
             share = ranked.softmax(-1)
             enough = share.cumsum(-1) - share >= self.top_p  # the ones before it suffice

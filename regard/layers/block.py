@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from torch import Tensor, nn
@@ -56,7 +56,8 @@ class Block(nn.Module):
             return Residual(config.width, config.dropout, norm_first=config.norm_first)
 
         self.attention, self.attention_residual = Attention(config.width, config.attention), residual()
-        self.cross = Attention(config.width, config.attention) if config.cross else None
+        across = replace(config.attention, rotary=False)  # places of two texts are at no distance from each other
+        self.cross = Attention(config.width, across) if config.cross else None
         self.cross_residual = residual() if config.cross else None
         self.feed = FeedForward(config.width, config.inner, config.activation, config.inner_dropout)
         self.feed_residual = residual()

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from regard.errors import UsageProblem
 from regard.rows import Rows
 
 CELLS = {"vanilla": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
@@ -38,6 +39,8 @@ class Recurrent(nn.Module):
         super().__init__()
         self.config = config
         self.ways = 2 if config.two_way else 1
+        if config.width % self.ways:
+            raise UsageProblem(f"recurrent width {config.width}: two ways share it, so it must be even")
         self.cells = CELLS[config.cell](
             config.width,
             config.width // self.ways,
@@ -50,14 +53,16 @@ class Recurrent(nn.Module):
     def forward(self, x: Tensor, rows: Rows, start: Hidden | None = None) -> tuple[Tensor, Hidden]:
         """The top layer's states for every token, (N, W), and where each row ended."""
         before = self.to_cells(start) if start else None
+        # cells refuse to read nothing: an empty row reads one zero instead
+        grid = rows.pad(x) if rows.longest else x.new_zeros(len(rows), 1, x.shape[-1])
         if rows.is_even:
-            states, after = self.cells(rows.pad(x), before)
-            return rows.unpad(states), self.from_cells(after)
-        lengths = rows.lengths.clamp(min=1).cpu()  # packing refuses empty rows: they read one zero instead
-        packed = pack_padded_sequence(rows.pad(x), lengths, batch_first=True, enforce_sorted=False)
-        states, after = self.cells(packed, before)
-        states, _ = pad_packed_sequence(states, batch_first=True, total_length=rows.longest)
-        return rows.unpad(states), self.from_cells(after)
+            states, after = self.cells(grid, before)
+        else:
+            lengths = rows.lengths.clamp(min=1).cpu()
+            packed = pack_padded_sequence(grid, lengths, batch_first=True, enforce_sorted=False)
+            packed, after = self.cells(packed, before)
+            states, _ = pad_packed_sequence(packed, batch_first=True)
+        return rows.unpad(states[:, : rows.longest]), self.from_cells(after)
 
     def from_cells(self, after: Tensor | tuple[Tensor, ...]) -> Hidden:
         parts = after if isinstance(after, tuple) else (after,)

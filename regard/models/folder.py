@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from regard import __version__
-from regard.checkpoints.files import MANIFEST, check_folder, load_tensors, remove_folder, write_folder
+from regard.checkpoints.files import MANIFEST, Content, check_folder, load_tensors, remove_folder, write_folder
 from regard.config import did_you_mean, from_dict, to_dict
 from regard.errors import Problem
 from regard.models import FAMILIES
@@ -24,8 +24,8 @@ def save_model(folder: Path, model: nn.Module, others: Mapping[str, bytes]) -> N
     if folder.exists():
         remove_folder(folder)
     config = {"model_type": family_of(model), "regard_version": __version__, **to_dict(model.config)}
-    files = {CONFIG: json.dumps(config, indent=2).encode(), WEIGHTS: weights_of(model)}
-    write_folder(folder, files | dict(others))
+    own: dict[str, Content] = {CONFIG: json.dumps(config, indent=2).encode(), WEIGHTS: weights_of(model)}
+    write_folder(folder, own | dict(others))
 
 
 def load_model(folder: Path) -> nn.Module:
@@ -35,7 +35,7 @@ def load_model(folder: Path) -> nn.Module:
     if (folder / MANIFEST).exists():
         check_folder(folder)
     config_kind, model_kind, settings = read_config(folder / CONFIG)
-    config = from_dict(config_kind, settings, str(folder / CONFIG))
+    config: Any = from_dict(config_kind, settings, str(folder / CONFIG))
     tensors = load_tensors(folder / WEIGHTS)
     with torch.device("meta"):  # shapes first: nothing is allocated for a config that does not fit its file
         check_weights(model_kind(config), tensors, folder / WEIGHTS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,6 +29,7 @@ BUDGET = 4096  # tokens of a batch, each beam counted
 @dataclass(frozen=True)
 class Translation:
     text: str
+    tokens: list[int]
     score: float  # what hypotheses are ranked by
     log_probability: float
 
@@ -45,12 +47,13 @@ class Translator:
     """A model with its tokenizers (one for both sides, or one each)."""
 
     def __init__(self, model: nn.Module, source: Tokenizer, target: Tokenizer):
-        self.model, self.source, self.target = model, source, target
+        self.model: Any = model
+        self.source, self.target = source, target
 
     @classmethod
     def load(cls, folder: str | Path, device: torch.device | str | None = None) -> Translator:
         folder = Path(folder)
-        model = load_model(folder).to(device or default_device())
+        model: Any = load_model(folder).to(device or default_device())
         names = (SHARED, SHARED) if (folder / SHARED).exists() else (SOURCE, TARGET)
         source, target = (Tokenizer.load(folder / name) for name in names)
         embedding = model.config.embedding.vocab
@@ -85,7 +88,7 @@ class Translator:
         """The best translations of each text, best first, in the order of the texts; an empty text stays empty."""
         how = how or Beam()
         encoded = self.encode(texts)
-        found: list[list[Translation]] = [[Translation("", 0.0, 0.0)] for _ in texts]
+        found: list[list[Translation]] = [[Translation("", [], 0.0, 0.0)] for _ in texts]
         full = [number for number, row in enumerate(encoded) if len(row) > 1]
         beams = how.size if isinstance(how, Beam) else 1
         for batch in sorted_batches([len(encoded[number]) for number in full], max(BUDGET // beams, 1)):
@@ -100,32 +103,31 @@ class Translator:
         was_training = self.model.training
         self.model.eval()
         if isinstance(how, Beam):
-            written = beam_search(self.model, source, ends, how)  # type: ignore[arg-type]
+            written = beam_search(self.model, source, ends, how)
         else:
-            written = [[one] for one in sample(self.model, source, ends, how)]  # type: ignore[arg-type]
+            written = [[one] for one in sample(self.model, source, ends, how)]
         self.model.train(was_training)
         return [[self.translation(one) for one in row] for row in written]
 
     def translation(self, written: Hypothesis) -> Translation:
-        return Translation(self.target.decode(written.tokens), written.score, written.log_probability)
+        text = self.target.decode(written.tokens)
+        return Translation(text, written.tokens, written.score, written.log_probability)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Source rows: at most LONGEST pieces, then the end, so that no row is empty."""
         return [[*row[:LONGEST], self.source.end] for row in self.source.encode_batch(list(texts))]
 
-    def attention(self, sources: Sequence[str], targets: Sequence[str], layer: str = "*") -> list[Attended]:
-        """What the model looks at when it writes these targets: the mean over the heads of the matching layers.
+    def attention(self, sources: Sequence[str], targets: Sequence[Translation | str]) -> list[Attended]:
+        """What the model looks at when it writes these targets: the mean over the heads of its layers.
         Reading a text at once looks where writing it step by step did."""
-        rows = self.encode(sources)
-        outs = self.target.encode_batch(list(targets))
-        pairs = zip(rows, outs, strict=True)
-        return [self._attended(row, out, layer) for row, out in pairs]
+        wanted = [self.target.encode(t) if isinstance(t, str) else t.tokens for t in targets]
+        return [self._attended(row, out) for row, out in zip(self.encode(sources), wanted, strict=True)]
 
     @torch.inference_mode()
-    def _attended(self, row: list[int], out: list[int], layer: str) -> Attended:
+    def _attended(self, row: list[int], out: list[int]) -> Attended:
         source, target = Tokens.of([row], self.device), Tokens.of([[self.target.begin, *out]], self.device)
         self.model.eval()
-        with watch(self.model, layer) as seen:
+        with watch(self.model) as seen:
             self.model(source, target)
         looks = [calls[0][0].float().mean(0) for name, calls in seen.items() if looks_back(name)]
         if not looks:

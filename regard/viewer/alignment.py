@@ -148,7 +148,7 @@ def write_alignments(path: str | Path, alignments: Sequence[Alignment]) -> list[
     sentence, each on a line of its own; `.png`, `.svg` and `.pdf` are pictures.  Several sentences make several
     pictures, numbered like the sentences: NAME-1.png, NAME-2.png and so on, without those of empty sentences."""
     path = Path(path)
-    suffix = path.suffix.lower()
+    suffix = check_extension(path)
     if suffix == ".txt":
         lines = [alignment.text() + "\n" for alignment in alignments]
         path.write_text("".join(lines), encoding="utf-8")
@@ -156,12 +156,18 @@ def write_alignments(path: str | Path, alignments: Sequence[Alignment]) -> list[
         items = [json.dumps(alignment.json(), ensure_ascii=False) for alignment in alignments]
         # a lone surrogate has no UTF-8, and its backslash form is what JSON writes for it
         path.write_text("[\n" + ",\n".join(items) + "\n]\n", encoding="utf-8", errors="backslashreplace")
-    elif suffix in PICTURES:
-        return _write_pictures(path, alignments)
     else:
-        known = ", ".join((".txt", ".json", *PICTURES))
-        raise UsageProblem(f"{path}: alignments are not written as {suffix or 'a file without extension'}; use {known}")
+        return _write_pictures(path, alignments)
     return [path]
+
+
+def check_extension(path: Path) -> str:
+    """The extension, in lower case, if alignments can be written so: better asked before the work than after it."""
+    suffix, known = path.suffix.lower(), (".txt", ".json", *PICTURES)
+    if suffix not in known:
+        named = suffix or "a file without extension"
+        raise UsageProblem(f"{path}: alignments are not written as {named}; use {', '.join(known)}")
+    return suffix
 
 
 def _write_pictures(path: Path, alignments: Sequence[Alignment]) -> list[Path]:

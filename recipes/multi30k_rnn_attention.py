@@ -1,0 +1,14 @@
+"""An RNN with attention on Multi30k, English to German, with any of the six scores."""
+
+from recipes.multi30k import arguments, run
+from regard.attention.score import SCORES
+
+if __name__ == "__main__":
+    parser = arguments(__doc__)
+    parser.add_argument("--score", choices=list(SCORES), default="additive")
+    options = parser.parse_args()
+    run(
+        f"RNN, {options.score}", f"rnn-{options.score}", options,
+        steps=4000, precision="bf16", evaluate_every=250, save_every=250, average=5,
+        optimizer={"rate": 1e-3, "schedule": "linear", "warmup": 200},
+    )  # fmt: skip

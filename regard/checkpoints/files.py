@@ -1,0 +1,157 @@
+"""Files and folders that are either whole or not there.
+
+A folder is written beside its place, with a manifest of sizes and hashes written last, and then renamed into place:
+a kill at any instant, or a full disk, leaves what was there before.  Tensors are safetensors, the rest JSON or text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import safetensors.torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from regard.errors import Problem
+
+MANIFEST = "manifest.json"
+PARTIAL = ".partial-"  # in the name of whatever is not in its place yet
+
+Content = bytes | Mapping[str, Tensor]
+
+
+def write_folder(path: Path, files: Mapping[str, Content]) -> None:
+    """Make a folder of these files, whole or not at all; it must not exist yet."""
+    if path.exists():
+        raise Problem(f"{path} exists already and would be overwritten. Remove it, or choose another folder.")
+    partial = _partial(path)
+    with _explained(path, sum(map(_size, files.values()))):
+        try:
+            partial.mkdir(parents=True)
+            manifest = {name: _write_new(partial / name, content) for name, content in files.items()}
+            _write_new(partial / MANIFEST, json.dumps({"files": manifest}, indent=1).encode())
+            _sync(partial)
+            partial.rename(path)
+            _sync(path.parent)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+def write_file(path: Path, content: Content) -> None:
+    """Write a file, or put another in its place, whole or not at all."""
+    partial = _partial(path)
+    with _explained(path, _size(content)):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _write_new(partial, content)
+            partial.replace(path)
+            _sync(path.parent)
+        finally:
+            partial.unlink(missing_ok=True)
+
+
+def check_folder(path: Path) -> None:
+    """Raise a Problem that names the first file which is not as it was written."""
+    manifest = path / MANIFEST
+    try:
+        entries = json.loads(manifest.read_bytes())["files"].items()
+        expected = {name: (entry["bytes"], entry["sha256"]) for name, entry in entries}
+    except FileNotFoundError:
+        raise Problem(f"{manifest} is missing: the folder is not there, or was not written by regard.") from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Problem(f"{manifest} cannot be read ({error}): the folder is damaged.") from None
+    for name, (size, digest) in expected.items():
+        _check_file(path / name, size, digest)
+
+
+def load_tensors(path: Path) -> dict[str, Tensor]:
+    try:
+        return safetensors.torch.load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise Problem(f"{path} cannot be read as safetensors ({error}). Fetch or write it again.") from error
+
+
+def sweep(folder: Path) -> None:
+    """Remove what kills have left unfinished in a folder.  Only for one who knows that nobody is writing there."""
+    for leftover in folder.glob(f".*{PARTIAL}*"):
+        if leftover.is_dir():
+            shutil.rmtree(leftover, ignore_errors=True)
+        else:
+            leftover.unlink(missing_ok=True)
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder so that a kill on the way leaves no part of it under its name."""
+    doomed = _partial(path)
+    path.rename(doomed)
+    shutil.rmtree(doomed)
+
+
+def check_room(folder: Path, needed: int) -> None:
+    """Make the folder, and raise a Problem now if `needed` bytes cannot be written there later."""
+    write_file(folder / "writable", b"")
+    (folder / "writable").unlink()
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise Problem(
+            f"{folder}: {needed:,} bytes will be needed for checkpoints and {free:,} are free. "
+            "Free some space, or choose a folder on another disk."
+        )
+
+
+def _partial(path: Path) -> Path:
+    return path.with_name(f".{path.name}{PARTIAL}{os.getpid()}")
+
+
+def _size(content: Content) -> int:
+    return len(content) if isinstance(content, bytes) else sum(tensor.nbytes for tensor in content.values())
+
+
+def _write_new(path: Path, content: Content) -> dict[str, int | str]:
+    """Write a file through to the disk; its entry in a manifest."""
+    if not isinstance(content, bytes):
+        tensors = {name: tensor.detach().contiguous() for name, tensor in content.items()}
+        content = safetensors.torch.save(tensors, metadata={"format": "pt"})
+    with open(path, "xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def _check_file(path: Path, size: int, digest: str) -> None:
+    try:
+        with open(path, "rb") as file:
+            actual = os.fstat(file.fileno()).st_size
+            if actual != size:
+                raise Problem(f"{path} is damaged: it has {actual:,} bytes and was written with {size:,}.")
+            if hashlib.file_digest(file, "sha256").hexdigest() != digest:
+                raise Problem(f"{path} is damaged: its bytes are not those that were written (sha256 differs).")
+    except OSError as error:
+        raise Problem(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _explained(path: Path, needed: int) -> Iterator[None]:
+    """A full or read-only disk, a quota, a limit: said with the path and the bytes needed."""
+    try:
+        yield
+    except OSError as error:
+        raise Problem(
+            f"{path} could not be written ({needed:,} bytes): {error.strerror}. What was there before is untouched. "
+            "Free some space there, or choose a folder on another disk."
+        ) from error

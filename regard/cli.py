@@ -1,0 +1,208 @@
+"""The command line: the verbs of regard.commands, with their options.  torch is imported only when it is needed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated, Literal, NoReturn, Optional
+
+import typer
+from typer import Argument, Option
+
+from regard import __version__
+from regard.errors import Problem
+
+app = typer.Typer(
+    no_args_is_help=True, pretty_exceptions_enable=False, help="Attention models: train, use, look inside."
+)
+train_app = typer.Typer(no_args_is_help=True, help="Train a model from files.")
+app.add_typer(train_app, name="train")
+
+Files = tuple[Path, Path]
+Kind = Literal["bpe", "byte-bpe", "wordpiece", "unigram", "words", "characters"]
+Settings = Annotated[list[str], Option("--set", metavar="PATH=VALUE", help="Change a field of the model's config.")]
+Model = Annotated[Path, Option(help="The folder of a model, or of a run.")]
+Device = Annotated[str | None, Option(help="cpu, cuda, ...; by default a GPU where there is one.")]
+Encoding = Annotated[str, Option(help="How text files are encoded.")]
+
+
+def main() -> NoReturn:
+    """Run a command; a Problem is told in a line, without a traceback."""
+    try:
+        app()
+    except Problem as problem:
+        print(f"regard: {problem}", file=sys.stderr)
+        sys.exit(problem.exit_code)
+    sys.exit(0)
+
+
+def tell_version(asked: bool) -> None:
+    if asked:
+        print(f"regard {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, Option("--version", callback=tell_version, is_eager=True, help="Tell the version.")] = False,
+) -> None:
+    pass
+
+
+@train_app.command("translate")
+def train_translate(
+    train: Annotated[Files, Option(metavar="SOURCE TARGET", help="Parallel text, line by line; .gz and .xz too.")],
+    dev: Annotated[Files, Option(metavar="SOURCE TARGET", help="Held-out text, to choose the best weights by.")],
+    test: Annotated[Files | None, Option(metavar="SOURCE TARGET", help="Scored at the end.")] = None,
+    model: Annotated[str, Option(help="A preset; `regard show` lists them.")] = "transformer-small",
+    out: Annotated[Path | None, Option(help="The run's folder; the same again goes on with it.")] = None,
+    tokenizer: Annotated[Kind, Option(help="How text is cut into pieces.")] = "bpe",
+    vocab: Annotated[int, Option(help="How many pieces.")] = 8000,
+    shared: Annotated[bool, Option(help="One vocabulary for both languages.")] = True,
+    lowercase: Annotated[bool, Option(help="Forget upper case.")] = False,
+    longest: Annotated[int, Option(help="Pairs with more pieces are left out.")] = 256,
+    budget: Annotated[int, Option(help="Tokens of a micro-batch.")] = 4096,
+    accumulate: Annotated[int, Option(help="Micro-batches a step.")] = 1,
+    steps: Annotated[int, Option(help="Steps of the optimizer.")] = 20_000,
+    rate: Annotated[float, Option(help="The highest learning rate.")] = 1e-3,
+    schedule: Annotated[
+        Literal["inverse-square-root", "linear", "cosine", "constant"], Option(help="How the rate falls after warm-up.")
+    ] = "inverse-square-root",
+    warmup: Annotated[int, Option(help="Steps over which the rate rises.")] = 1000,
+    weight_decay: Annotated[float, Option(help="AdamW's decay of matrices.")] = 0.0,
+    clip: Annotated[float, Option(help="The longest gradient; 0: any.")] = 1.0,
+    smoothing: Annotated[float, Option(help="Label smoothing.")] = 0.1,
+    precision: Annotated[Literal["float32", "bf16"], Option(help="Of the arithmetic, not the weights.")] = "float32",
+    compile: Annotated[bool, Option(help="torch.compile the model.")] = False,
+    evaluate_every: Annotated[int, Option(help="Steps between evaluations (BLEU on dev).")] = 500,
+    save_every: Annotated[int, Option(help="Steps between checkpoints.")] = 500,
+    report_every: Annotated[int, Option(help="Steps between reports.")] = 50,
+    patience: Annotated[int, Option(help="Stop after so many evaluations without a better one; 0: never.")] = 0,
+    average: Annotated[int, Option(help="Offer the mean of so many last checkpoints; 0: do not.")] = 0,
+    seed: Annotated[int, Option(help="Of everything random.")] = 0,
+    settings: Settings = [],
+    encoding: Encoding = "utf-8",
+    allow_changed_data: Annotated[bool, Option("--allow-changed-data", help="Go on though the files changed.")] = False,
+) -> None:
+    """Train a translator on parallel text."""
+    optimizer = {"rate": rate, "schedule": schedule, "warmup": warmup, "weight_decay": weight_decay, "clip": clip}
+    training = {
+        "steps": steps, "accumulate": accumulate, "seed": seed, "precision": precision, "compile": compile,
+        "report_every": report_every, "evaluate_every": evaluate_every, "save_every": save_every,
+        "patience": patience, "average": average, "optimizer": optimizer,
+    }  # fmt: skip
+    files = {name: [str(p) for p in pair] for name, pair in (("train", train), ("dev", dev), ("test", test)) if pair}
+    from regard.commands.train import train as run
+
+    run(
+        "translate", model=model, out=out, set=tuple(settings), allow_changed_data=allow_changed_data, **files,
+        tokenizer=tokenizer, vocab=vocab, shared=shared, lowercase=lowercase, longest=longest, budget=budget,
+        smoothing=smoothing, encoding=encoding, training=training,
+    )  # fmt: skip
+
+
+@app.command()
+def translate(
+    model: Model,
+    text: Annotated[Path | None, Argument(help="A file, one sentence a line; by default stdin.")] = None,
+    beam: Annotated[int, Option(help="Hypotheses kept at each step; 1: greedy.")] = 5,
+    penalty: Annotated[float, Option(help="Divide log-probability by length to this power: 0 favours short.")] = 1.0,
+    best: Annotated[int, Option(help="Print so many translations a line, with scores, tab-separated.")] = 1,
+    sample: Annotated[bool, Option("--sample", help="Draw by chance instead of searching.")] = False,
+    temperature: Annotated[float, Option(help="With --sample: below 1 is bolder, above 1 wilder.")] = 1.0,
+    top_k: Annotated[int | None, Option(help="With --sample: only the k most probable pieces.")] = None,
+    top_p: Annotated[float | None, Option(help="With --sample: the fewest pieces with this probability.")] = None,
+    seed: Annotated[int, Option(help="With --sample.")] = 0,
+    align: Annotated[
+        Path | None, Option(help="Write what each translation looked at: .png, .svg, .pdf, .txt (i-j) or .json.")
+    ] = None,
+    pieces: Annotated[bool, Option("--pieces", help="Align the model's pieces instead of whole words.")] = False,
+    encoding: Encoding = "utf-8",
+    device: Device = None,
+) -> None:
+    """Translate lines: one in, one out; an empty line stays empty."""
+    from regard.commands.load import load
+    from regard.commands.translate import alignments
+    from regard.commands.translate import translate as run
+    from regard.data.lines import read_lines
+    from regard.decoding.beam import Beam
+    from regard.decoding.sample import Sampling
+    from regard.viewer.alignment import check_extension, write_alignments
+
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `regard translate | head` ends quietly
+    if align:
+        check_extension(align)
+    how = Sampling(temperature, top_k, top_p, seed) if sample else Beam(beam, penalty, best)
+    translator = load(model, device)
+    lines = read_lines(text or "-", encoding)
+    sources = list(lines) if align else lines
+    written = []
+    for found in run(translator, sources, how):
+        print(found[0].text if best == 1 else "\t".join(f"{one.score:.4f}\t{one.text}" for one in found), flush=True)
+        written += found[:1] if align else []
+    if align:
+        for path in write_alignments(align, alignments(translator, list(sources), written, words=not pieces)):
+            print(f"wrote {path}", file=sys.stderr)
+
+
+@app.command()
+def evaluate(
+    model: Model,
+    data: Annotated[Files, Option(metavar="SOURCE TARGET", help="Text and its reference translation.")],
+    beam: Annotated[int, Option(help="Hypotheses kept at each step; 1: greedy.")] = 5,
+    penalty: Annotated[float, Option(help="Divide log-probability by length to this power.")] = 1.0,
+    lowercase: Annotated[bool, Option(help="Compare without regard to case.")] = False,
+    json_: Annotated[bool, Option("--json", help="Print JSON.")] = False,
+    out: Annotated[Path | None, Option(help="Write the translations here.")] = None,
+    encoding: Encoding = "utf-8",
+    device: Device = None,
+) -> None:
+    """Score a translator: BLEU with its signature, chrF, and BLEU by source length."""
+    from regard.checkpoints.files import write_file
+    from regard.commands.evaluate import evaluate as run
+    from regard.decoding.beam import Beam
+
+    scored = run(model, data, Beam(beam, penalty), lowercase=lowercase, encoding=encoding, device=device)
+    if out:
+        write_file(out, "".join(f"{line}\n" for line in scored.hypotheses).encode())
+    print(json.dumps(scored.to_dict()) if json_ else "\n".join(scored.lines()))
+
+
+@app.command()
+def tokenizer(
+    kind: Annotated[Kind, Argument(help="How text is cut into pieces.")],
+    texts: Annotated[list[Path], Argument(help="Text files; .gz and .xz too.")],
+    out: Annotated[Path, Option(help="Where to write it.")] = Path("tokenizer.json"),
+    vocab: Annotated[int, Option(help="How many pieces.")] = 8000,
+    lowercase: Annotated[bool, Option(help="Forget upper case.")] = False,
+    encoding: Encoding = "utf-8",
+) -> None:
+    """Learn a vocabulary from text and write tokenizer.json."""
+    from regard.commands.tokenizer import tokenizer as run
+
+    trained = run(kind, texts, vocab=vocab, lowercase=lowercase, out=out, encoding=encoding)
+    print(f"{out}: {trained.size} pieces")
+
+
+@app.command()
+def show(
+    model: Annotated[str | None, Argument(help="A preset or a folder; without one, the presets are listed.")] = None,
+    settings: Settings = [],
+) -> None:
+    """Show a model: config, modules, parameters, FLOPs a token."""
+    from regard.commands.show import presets
+    from regard.commands.show import show as run
+
+    print("\n".join(run(model, tuple(settings)).lines() if model else presets()))
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, Option(help="Where the runs and pictures go.")] = Path("runs/demo"),
+) -> None:
+    """Two small models learn to write dates the ISO way, in about two minutes; no data or network needed."""
+    from regard.commands.demo import demo as run
+
+    run(out)

@@ -1,0 +1,61 @@
+"""evaluate: how good are a model's translations?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.commands.load import load
+
+if TYPE_CHECKING:
+    from regard.decoding.beam import Beam
+    from regard.decoding.sample import Sampling
+    from regard.tasks.metrics import LengthBand, Score
+    from regard.tasks.translate import Translator
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    bleu: Score
+    chrf: Score
+    exact: Score
+    by_length: list[LengthBand]
+    hypotheses: list[str]
+
+    def lines(self) -> list[str]:
+        scores = [str(self.bleu), str(self.chrf), str(self.exact)]
+        return [*scores, "by source length:", *(f"  {band}" for band in self.by_length)]
+
+    def to_dict(self) -> dict[str, Any]:
+        scores = [asdict(score) for score in (self.bleu, self.chrf, self.exact)]
+        return {"scores": scores, "by_length": [asdict(band) for band in self.by_length]}
+
+
+def evaluate(
+    model: str | Path | Translator,
+    data: Sequence[str | Path],
+    how: Beam | Sampling | None = None,
+    *,
+    lowercase: bool = False,
+    edges: tuple[int, ...] = (7, 10, 13, 16, 20, 30),
+    encoding: str = "utf-8",
+    device: str | None = None,
+) -> Evaluation:
+    """Translate a source file and compare with its target file, line by line."""
+    from regard.data.parallel import read_parallel
+    from regard.tasks.metrics import bleu, bleu_by_length, chrf, exact_match
+
+    translator = load(model, device) if isinstance(model, str | Path) else model
+    source, target = data
+    pairs = read_parallel(source, target, encoding)
+    sources, references = pairs.sources, pairs.targets
+    hypotheses = [best[0].text for best in translator.translate(sources, how)]
+    return Evaluation(
+        bleu(hypotheses, references, lowercase=lowercase),
+        chrf(hypotheses, references, lowercase=lowercase),
+        exact_match(hypotheses, references),
+        bleu_by_length(sources, hypotheses, references, edges=edges, lowercase=lowercase),
+        hypotheses,
+    )

@@ -1,0 +1,162 @@
+"""A translation run from files to a model: read, describe, learn vocabularies, train, choose, save.
+
+The run is one folder: run.json (all that decides it), tokenizers, metrics.jsonl, checkpoints/, and at the end model/.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from regard import __version__
+from regard.checkpoints.files import write_file
+from regard.commands.show import make_model
+from regard.config import to_dict
+from regard.data.batches import PairBatches
+from regard.data.describe import describe_parallel
+from regard.data.lines import fingerprint
+from regard.data.parallel import Parallel, encode, read_parallel
+from regard.decoding.sample import GREEDY
+from regard.errors import Problem
+from regard.objectives.objective import Asked, to_device
+from regard.objectives.translate import Translate
+from regard.tasks.metrics import bleu
+from regard.tasks.translate import SHARED, SOURCE, TARGET, Translator
+from regard.text.tokenizer import Tokenizer
+from regard.training.loop import Outcome, train
+from regard.training.parallel import here, is_first
+from regard.training.resume import differences, wait_for
+from regard.training.settings import TrainingConfig
+
+RUN = "run.json"
+
+
+@dataclass(frozen=True)
+class TranslationSettings:
+    train: tuple[str, ...]  # a source file and a target file
+    dev: tuple[str, ...]
+    test: tuple[str, ...] = ()
+    tokenizer: Literal["bpe", "byte-bpe", "wordpiece", "unigram", "words", "characters"] = "bpe"
+    vocab: int = 8000
+    shared: bool = True  # one vocabulary for both languages
+    lowercase: bool = False
+    longest: int = 256  # pieces; longer pairs are left out of training
+    budget: int = 4096  # tokens of a micro-batch
+    smoothing: float = 0.1
+    encoding: str = "utf-8"
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+
+
+class TranslationRun:
+    def __init__(self, settings: TranslationSettings, model: Any, folder: Path):
+        self.settings, self.folder = settings, folder
+        self.train, self.dev = self.read("train", settings.train), self.read("dev", settings.dev)
+        self.test = self.read("test", settings.test) if settings.test else None
+        if is_first():
+            self.claim(model)
+        self.source, self.target = self.tokenizers()
+        sizes = {"embedding": replace(model.embedding, vocab=self.source.size)}
+        self.model = replace(model, target_vocab=None if settings.shared else self.target.size, **sizes)
+
+    def read(self, name: str, files: tuple[str, ...]) -> Parallel:
+        if len(files) != 2:
+            raise Problem(f"{name}: expected a source file and a target file, found {len(files)}: {' '.join(files)}")
+        return read_parallel(*files, encoding=self.settings.encoding)
+
+    def claim(self, model: Any) -> None:
+        """Take the folder for this run, or see that it is this run's already.  How it is trained, and whether the
+        files are the same, is judged by the loop that resumes it."""
+        place, mine = self.folder / RUN, {"settings": to_dict(self.settings), "model": to_dict(model)}
+        if place.exists():
+            before = json.loads(place.read_text())
+            changed = differences(decisive(before), decisive(json.loads(json.dumps(mine))))
+            if changed:
+                raise Problem(f"{self.folder} holds another run: {'; '.join(changed)}. Choose another folder.")
+        elif self.folder.exists() and any(self.folder.iterdir()):
+            raise Problem(f"{self.folder} exists and holds no run of regard. Choose another folder.")
+        write_file(place, json.dumps({"regard": __version__} | mine, indent=2).encode())
+
+    def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+        """Those of the folder, or new ones learned from the training text; the first rank learns, the others wait."""
+        sources, targets = self.train.sources, self.train.targets
+        sides = {SHARED: [*sources, *targets]} if self.settings.shared else {SOURCE: sources, TARGET: targets}
+        for name, lines in sides.items():
+            place = self.folder / name
+            if is_first() and not place.exists():
+                s = self.settings
+                learned = Tokenizer.train(s.tokenizer, lines, s.vocab, lowercase=s.lowercase)
+                write_file(place, learned.to_json().encode())
+            wait_for(place)
+        loaded = [Tokenizer.load(self.folder / name) for name in sides]
+        return loaded[0], loaded[-1]
+
+    def go(self, allow_changed_data: bool = False) -> Translator:
+        settings, device = self.settings, here()
+        torch.manual_seed(settings.training.seed)
+        translator = Translator(make_model(self.model).to(device), self.source, self.target)
+        asked = Asked(translator.model, Translate(settings.smoothing))
+        batches = self.batches(self.train)
+        self.describe()
+        outcome = train(
+            asked, batches, settings.training, self.folder,
+            evaluate=lambda: self.evaluation(translator),
+            fingerprint=fingerprint([*settings.train, *settings.dev]),
+            allow_changed_data=allow_changed_data,
+        )  # fmt: skip
+        if outcome.signal:
+            sys.exit(outcome.exit_code)
+        if is_first():
+            translator.save(self.folder / "model", self.card(outcome))
+        translator.model.eval()
+        return translator
+
+    def batches(self, pairs: Parallel) -> PairBatches:
+        s = self.settings
+        encoded = encode(pairs, self.source, self.target, s.longest)
+        return PairBatches(encoded, s.budget, s.training.seed, self.target.begin, self.target.end)
+
+    def describe(self) -> None:
+        """Tell what the data is like, before the first step."""
+        told = describe_parallel(self.train, self.dev, self.test, self.source, self.target, self.settings.longest)
+        if is_first():
+            print(*told.lines(), sep="\n", file=sys.stderr, flush=True)
+
+    def evaluation(self, translator: Translator) -> dict[str, float]:
+        """The loss a token on dev, without smoothing, and BLEU of greedy translations."""
+        batches, plain = self.dev_batches(), Translate(smoothing=0.0)
+        results = [plain.judge(translator.model, to_device(batch, translator.device)) for batch in batches]
+        loss = sum(r.loss.item() for r in results) / sum(r.count.item() for r in results)
+        hypotheses = [best[0].text for best in translator.translate(self.dev.sources, GREEDY)]
+        return {"loss": loss, "bleu": bleu(hypotheses, self.dev.targets, lowercase=self.settings.lowercase).value}
+
+    def dev_batches(self) -> list[dict[str, Any]]:
+        batches = self.batches(self.dev)
+        return [batches.at(position) for position in range(batches.per_epoch)]
+
+    def card(self, outcome: Outcome) -> str:
+        """The README of the model: what it is, what it learned from, how good it was."""
+        s, parameters = self.settings, sum(p.numel() for p in make_model(self.model).parameters())
+        return "\n".join([
+            "# A translator made by regard",
+            "",
+            f"- family: {type(self.model).__name__.removesuffix('Config').lower()}, {parameters:,} parameters",
+            f"- trained on: {len(self.train.sources):,} pairs of {s.train[0]} and {s.train[1]}",
+            f"- vocabulary: {s.tokenizer}, {self.source.size} source pieces, {self.target.size} target pieces",
+            f"- steps: {outcome.step} ({outcome.stopped_because}); weights chosen: {outcome.chosen}",
+            f"- {s.training.watch} on {s.dev[0]}: {outcome.best}",
+            f"- seed: {s.training.seed}; regard {__version__}",
+            "",
+            "Use it: `regard translate --model FOLDER < text`",
+            "",
+        ])  # fmt: skip
+
+
+def decisive(run: dict[str, Any]) -> dict[str, Any]:
+    """What may not change in a run that goes on, of what the loop does not judge itself."""
+    judged = ("train", "dev", "test", "training")
+    return {"settings": {k: v for k, v in run["settings"].items() if k not in judged}, "model": run["model"]}

@@ -1,0 +1,85 @@
+"""Lines of text from plain, .gz or .xz files or standard input, one at a time; and the fingerprint of files."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import lzma
+import re
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from regard.errors import Problem, UsageProblem
+
+LONGEST = 64 * 2**20  # characters of a line: what is longer is not text of one sentence a line
+UNDECODED = re.compile("[\udc80-\udcff]")  # bytes that are no text, as "surrogateescape" shows them
+
+
+def read_lines(path: str | Path, encoding: str = "utf-8") -> Iterator[str]:
+    """The lines of a file, or of standard input for "-".  A line ends at "\\n" or "\\r\\n" and nowhere else: other
+    characters that some programs break lines at would put parallel files out of step."""
+    name = "standard input" if str(path) == "-" else str(path)
+    try:
+        with _open(path) as stream:
+            yield from _decoded(stream, name, encoding)
+    except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError) as error:
+        raise Problem(f"{name} is damaged or incomplete ({error}). Fetch or compress it again.") from error
+    except OSError as error:
+        raise Problem(f"{name} cannot be read ({error.strerror or error}). Check the path.") from error
+
+
+def fingerprint(paths: Iterable[str | Path]) -> str:
+    """A hash of the contents of files, in this order: it changes when the data does, not when it moves."""
+    digest = hashlib.sha256()
+    for path in paths:
+        try:
+            with open(path, "rb") as stream:
+                digest.update(hashlib.file_digest(stream, "sha256").digest())
+        except OSError as error:
+            raise Problem(f"{path} cannot be read ({error.strerror}). Check the path.") from error
+    return digest.hexdigest()
+
+
+def _open(path: str | Path) -> AbstractContextManager[BinaryIO]:
+    if str(path) == "-":
+        return nullcontext(sys.stdin.buffer)
+    match Path(path).suffix:
+        case ".gz":
+            return cast(BinaryIO, gzip.open(path))
+        case ".xz":
+            return cast(BinaryIO, lzma.open(path))
+    return open(path, "rb")
+
+
+def _decoded(stream: BinaryIO, name: str, encoding: str) -> Iterator[str]:
+    try:
+        text = io.TextIOWrapper(stream, encoding, errors="surrogateescape", newline="\n")
+    except LookupError:
+        raise UsageProblem(f"{encoding!r} is no encoding of text; try utf-8, utf-16 or latin-1") from None
+    number = 0
+    try:
+        for number, line in enumerate(iter(partial(text.readline, LONGEST), ""), 1):
+            _check(line, encoding, f"{name}, line {number}")
+            line = line.removeprefix("\ufeff") if number == 1 else line
+            yield line.removesuffix("\n").removesuffix("\r")
+    except UnicodeError as error:  # UTF-16 and UTF-32 have no way to show what cannot be decoded
+        raise Problem(f"{name}, after line {number}: {error}. Name the file's encoding with --encoding.") from error
+    finally:
+        text.detach()  # or it would close standard input
+
+
+def _check(line: str, encoding: str, place: str) -> None:
+    if len(line) == LONGEST:
+        raise Problem(f"{place} is longer than {LONGEST:,} characters. Is it text, with a sentence a line?")
+    if wrong := UNDECODED.search(line):
+        byte, before = ord(wrong[0]) - 0xDC00, line[: wrong.start()].encode(encoding, "surrogateescape")
+        raise Problem(
+            f"{place}, byte {len(before) + 1}: 0x{byte:02x} is not valid {encoding}. "
+            "Save the file as UTF-8, or name its encoding with --encoding (such as latin-1 or utf-16)."
+        )

@@ -1,0 +1,1 @@
+"""Training: one loop for every model and objective, exact over micro-batches, ranks and interruptions."""

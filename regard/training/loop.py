@@ -1,0 +1,231 @@
+"""The training loop.  It knows a module that turns a batch into a Result, and nothing of models, tasks or data."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from regard.checkpoints.files import check_room, write_file
+from regard.config import to_dict
+from regard.errors import UsageProblem
+from regard.objectives.objective import Asked, Batch
+from regard.training.ahead import Batches
+from regard.training.parallel import together
+from regard.training.report import Metrics, Record, Reporter, default_reporter
+from regard.training.resume import Progress, Terms, locked, wait_for
+from regard.training.saving import Checkpoints, checkpoint_size, restore_weights, weights_of
+from regard.training.settings import TrainingConfig
+from regard.training.step import Measured, Stepper, device_of, seed_of
+from regard.training.stopping import Stopping
+
+Evaluate = Callable[[], dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a training ended.  The trained module holds the chosen weights; after a signal, the last."""
+
+    step: int
+    best: float | None  # the watched number of the chosen weights
+    stopped_because: Literal["steps", "patience", "signal"]
+    chosen: Literal["last", "best", "average"]
+    weights: dict[str, Tensor]
+    signal: int = 0
+
+    @property
+    def exit_code(self) -> int:
+        return 128 + self.signal if self.signal else 0
+
+
+def train(
+    asked: Asked,
+    batches: Batches,
+    config: TrainingConfig,
+    folder: Path | str,
+    *,
+    evaluate: Evaluate | None = None,
+    reporter: Reporter | None = None,
+    fingerprint: str = "",
+    allow_changed_data: bool = False,
+) -> Outcome:
+    """Train where `asked` is, in a folder that keeps the run; called again with the same folder, go on from there.
+
+    `evaluate` is called on every rank, in eval mode, without gradients and in the precision of training; the first
+    rank's numbers count.  `fingerprint` stands for the data: a resumed run is refused when it has changed.
+    """
+    if config.patience and evaluate is None:
+        raise UsageProblem(f"patience={config.patience} waits for better evaluations, and none was asked for")
+    folder, device = Path(folder), device_of(asked)
+    with together(device) as ranks, Stopping() as stopping:
+        terms = Terms(to_dict(config), fingerprint, config.accumulate * ranks.count)
+        shapes = {name: [*tensor.shape] for name, tensor in weights_of(asked).items()}
+        ranks.agree(device, settings=json.dumps(terms.config), data=fingerprint, models=json.dumps(shapes))
+        if ranks.first:
+            check_room(folder, 2 * checkpoint_size(asked))
+        with locked(folder) if ranks.first else nullcontext():
+            reporter = (reporter or default_reporter()) if ranks.first else Reporter()
+            run = Run(Stepper(asked, batches, config, ranks), terms, folder, evaluate, reporter)
+            run.resume(allow_changed_data)
+            return run.recall() or run.go(stopping)
+
+
+class Run:
+    """A training under way: what happens between steps."""
+
+    def __init__(self, stepper: Stepper, terms: Terms, folder: Path, evaluate: Evaluate | None, reporter: Reporter):
+        self.stepper, self.terms, self.evaluate, self.reporter = stepper, terms, evaluate, reporter
+        self.asked, self.config, self.ranks = stepper.asked, stepper.config, stepper.ranks
+        self.checkpoints = Checkpoints(folder / "checkpoints", reporter.say)
+        self.metrics = Metrics(folder / "metrics.jsonl")
+        self.finished = folder / "finished.json"
+        self.progress = Progress()
+
+    def resume(self, allow_changed_data: bool) -> None:
+        """Take up the newest whole checkpoint, if there is one; the first rank says which."""
+        newest = self.checkpoints.newest() if self.ranks.first else None
+        [step] = self.ranks.from_first([newest or 0], self.stepper.device)
+        if not step:
+            return
+        place = self.checkpoints.at(int(step))
+        wait_for(place)
+        self.terms.check(self.checkpoints.state(int(step)), place, allow_changed_data)
+        self.progress = self.checkpoints.restore(int(step), self.asked, self.stepper.optimizer)
+
+    def recall(self) -> Outcome | None:
+        """What a run that is already finished came to."""
+        if not (self.over and self.finished.exists()):
+            return None
+        told = json.loads(self.finished.read_bytes())
+        if told["step"] != self.progress.step:  # it has been given more steps since, and has taken some
+            return None
+        self.reporter.say(f"{self.finished.parent} is finished, at step {told['step']}. Give more steps to go on.")
+        return self.outcome(**told)
+
+    def go(self, stopping: Stopping) -> Outcome:
+        if self.ranks.first:
+            self.metrics.rewind(self.progress.step)
+        self.reporter.begin(self.progress.step, self.config.steps)
+        if self.progress.step:
+            self.reporter.say(f"Resuming after step {self.progress.step}.")
+        self.asked.train()
+        try:
+            with closing(self.stepper.micro_batches(self.progress.step)) as micro_batches:
+                while not self.over:
+                    stop = self.step(micro_batches, stop=stopping.signal > 0)
+                    evaluate = self.evaluate if self.due(self.config.evaluate_every) else None
+                    better = evaluate is not None and self.improved(evaluate)
+                    if better or stop or self.over or self.due(self.config.save_every):
+                        self.save()
+                    if stop:
+                        return self.interrupted(stopping.signal or signal.SIGTERM)
+            return self.conclude()
+        finally:
+            self.reporter.end()
+
+    @property
+    def over(self) -> bool:
+        return self.progress.step >= self.config.steps or 0 < self.config.patience <= self.progress.waited
+
+    def due(self, every: int) -> bool:
+        step = self.progress.step
+        return step == self.config.steps or (every > 0 and step % every == 0)
+
+    def step(self, micro_batches: Iterator[tuple[int, Batch]], stop: bool) -> bool:
+        """Take a step and report when it is time; whether some rank was asked to stop."""
+        start = time.perf_counter()
+        measured = self.stepper.take(self.progress.step, micro_batches, stop)
+        self.progress.advance(measured.sums, time.perf_counter() - start)
+        if self.due(self.config.report_every):
+            self.report(measured)
+        return measured.stop
+
+    def report(self, measured: Measured) -> None:
+        """Means over the steps since the last report."""
+        step, sums = self.progress.step, self.progress.since
+        count, tokens, seconds = sums.pop("count"), sums.pop("tokens"), sums.pop("seconds")
+        record: Record = {"step": step, "epoch": self.stepper.batches.epoch_of(step * self.stepper.width - 1)[0]}
+        record |= {name: value / max(count, 1) for name, value in sums.items()}
+        record |= {"rate": measured.rate, "norm": measured.norm, "tokens_per_second": tokens / seconds}
+        self.tell(record | {"tokens": self.progress.tokens, "seconds": self.progress.seconds})
+        sums.clear()
+
+    def tell(self, record: Record) -> None:
+        if self.ranks.first:
+            self.metrics.write(record)
+        self.reporter.tell(record)
+
+    def score(self, evaluate: Evaluate, **about: str) -> float:
+        """The number that is watched, of the weights as they are."""
+        torch.manual_seed(seed_of(self.config.seed, self.progress.step))
+        self.asked.eval()
+        with torch.no_grad(), self.stepper.precision():
+            numbers = evaluate()
+        self.asked.train()
+        if self.config.watch not in numbers:
+            raise UsageProblem(f"watch={self.config.watch!r}: an evaluation gives only {', '.join(numbers)}")
+        numbers = dict(zip(numbers, self.ranks.from_first([*numbers.values()], self.stepper.device), strict=True))
+        self.tell({"step": self.progress.step, "evaluation": numbers, **about})
+        return numbers[self.config.watch]
+
+    def improved(self, evaluate: Evaluate) -> bool:
+        """Whether no step before was better; if so, this one is remembered."""
+        score, progress = self.score(evaluate), self.progress
+        if not self.config.improves(score, progress.best):
+            progress.waited += 1
+            return False
+        progress.best, progress.best_step, progress.waited = score, progress.step, 0
+        return True
+
+    def save(self) -> None:
+        if self.ranks.first:
+            self.checkpoints.save(self.asked, self.stepper.optimizer, self.progress, self.terms)
+            steps = self.checkpoints.steps(self.progress.step)
+            self.checkpoints.prune(steps, {*steps[-self.config.keep :], *self.averaged(), self.progress.best_step})
+        self.ranks.barrier()
+
+    def averaged(self) -> list[int]:
+        """The steps to average: the last, and those before it that were due (not one saved for a signal)."""
+        now = self.progress.step
+        steps = [s for s in self.checkpoints.steps(now) if s == now or s % self.config.save_every == 0]
+        return steps[-self.config.average :] if self.config.average > 1 else []
+
+    def conclude(self) -> Outcome:
+        """Choose among the best weights and the mean of the last; the last where nothing was evaluated."""
+        step, best, best_step, average = (
+            self.progress.step,
+            self.progress.best,
+            self.progress.best_step,
+            self.averaged(),
+        )
+        chosen, of = "last", [step]
+        if best_step is not None and self.checkpoints.sound(best_step):
+            chosen, of = "best", [best_step]
+        if len(average) > 1:
+            self.load(average)
+            score = self.score(self.evaluate, weights="average") if self.evaluate else None
+            if score is None or self.config.improves(score, best):
+                chosen, of, best = "average", average, score
+        because = "steps" if step >= self.config.steps else "patience"
+        told: Record = {"step": step, "best": best, "stopped_because": because, "chosen": chosen, "of": of}
+        if self.ranks.first:
+            write_file(self.finished, json.dumps(told, indent=1).encode())
+        return self.outcome(**told)
+
+    def load(self, steps: list[int]) -> None:
+        restore_weights(self.asked, self.checkpoints.average(steps), self.checkpoints.folder)
+
+    def outcome(self, of: list[int], **told: Any) -> Outcome:
+        self.load(of)
+        return Outcome(weights=self.asked.state_dict(), **told)
+
+    def interrupted(self, number: int) -> Outcome:
+        return Outcome(self.progress.step, self.progress.best, "signal", "last", self.asked.state_dict(), number)

@@ -1,0 +1,135 @@
+"""The checkpoints of a run: saved whole, checked before they are trusted, removed with care."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Collection
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import regard
+from regard.checkpoints.files import Content, check_folder, load_tensors, remove_folder, sweep, write_folder
+from regard.errors import Problem
+from regard.training.resume import FORMAT, Progress, Terms
+
+MODEL, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """One folder a saved step.  Their order is that of their steps, whatever the clock says."""
+
+    folder: Path
+    say: Callable[[str], None]  # hears of what is wrong and survived
+
+    def at(self, step: int) -> Path:
+        return self.folder / f"step-{step:08d}"
+
+    def steps(self, until: float = math.inf) -> list[int]:
+        names = (re.fullmatch(r"step-(\d+)", path.name) for path in self.folder.glob("step-*"))
+        return sorted(int(name[1]) for name in names if name and int(name[1]) <= until)
+
+    def sound(self, step: int) -> bool:
+        """Whether a step's files are as they were written; if not, that is said."""
+        try:
+            check_folder(self.at(step))
+            return True
+        except Problem as problem:
+            self.say(f"{problem} It will not be used.")
+            return False
+
+    def save(self, asked: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress, terms: Terms) -> None:
+        state = {"format": FORMAT, "regard": regard.__version__, **asdict(terms), "progress": asdict(progress)}
+        files: dict[str, Content] = {
+            MODEL: weights_of(asked),
+            OPTIMIZER: optimizer_tensors(asked, optimizer),
+            STATE: json.dumps(state, indent=1).encode(),
+        }
+        if self.at(progress.step).exists():  # a damaged one: a run that could read it would have gone on from there
+            remove_folder(self.at(progress.step))
+        write_folder(self.at(progress.step), files)
+
+    def newest(self) -> int | None:
+        """The newest sound step, if any was ever saved."""
+        sweep(self.folder)
+        steps = self.steps()
+        newest = next((step for step in reversed(steps) if self.sound(step)), None)
+        if steps and newest is None:
+            raise Problem(f"{self.folder}: every checkpoint is damaged. Train in a new folder.")
+        return newest
+
+    def state(self, step: int) -> dict[str, Any]:
+        return json.loads((self.at(step) / STATE).read_bytes())
+
+    def restore(self, step: int, asked: nn.Module, optimizer: torch.optim.Optimizer) -> Progress:
+        restore_weights(asked, self.weights(step), self.at(step))
+        restore_optimizer(asked, optimizer, load_tensors(self.at(step) / OPTIMIZER))
+        return Progress(**self.state(step)["progress"])
+
+    def weights(self, step: int) -> dict[str, Tensor]:
+        return load_tensors(self.at(step) / MODEL)
+
+    def average(self, steps: list[int]) -> dict[str, Tensor]:
+        """The mean of the weights of several steps; what is not a fraction (a counter) is that of the last."""
+        saved = [self.weights(step) for step in steps if self.sound(step)]
+        if not saved:
+            raise Problem(f"{self.folder}: the checkpoints of steps {steps} are damaged. Train in a new folder.")
+        return {name: mean([weights[name] for weights in saved]) for name in saved[-1]}
+
+    def prune(self, steps: list[int], keep: Collection[int | None]) -> None:
+        """Remove those of the steps that are not to be kept, once the newest of them has proved sound."""
+        doomed = [step for step in steps if step not in keep]
+        if not doomed or not self.sound(steps[-1]):
+            return
+        for step in doomed:
+            try:
+                remove_folder(self.at(step))
+            except OSError as error:
+                self.say(f"An old checkpoint could not be removed: {error}")
+
+
+def mean(tensors: list[Tensor]) -> Tensor:
+    last = tensors[-1]
+    return torch.stack(tensors).double().mean(0).to(last.dtype) if last.is_floating_point() else last
+
+
+def weights_of(module: nn.Module) -> dict[str, Tensor]:
+    """A module's tensors by name; one that has several names (tied embeddings) by its first alone."""
+    state = module.state_dict(keep_vars=True)
+    first = {id(tensor): name for name, tensor in reversed(state.items())}
+    return {name: tensor.detach() for name, tensor in state.items() if first[id(tensor)] == name}
+
+
+def checkpoint_size(module: nn.Module) -> int:
+    """About how many bytes a checkpoint takes: the weights, and two numbers of AdamW's for each."""
+    return 3 * sum(tensor.nbytes for tensor in weights_of(module).values())
+
+
+def restore_weights(module: nn.Module, tensors: dict[str, Tensor], place: Path) -> None:
+    own = weights_of(module)
+    wrong = [f"{name} is missing" for name in own.keys() - tensors.keys()]
+    wrong += [f"{name} is not in this model" for name in tensors.keys() - own.keys()]
+    shapes = {name: (list(tensors[name].shape), list(own[name].shape)) for name in own.keys() & tensors.keys()}
+    wrong += [f"{name} is {there}, here {here}" for name, (there, here) in shapes.items() if there != here]
+    if wrong:
+        raise Problem(f"{place} is of another model: {'; '.join(sorted(wrong)[:8])}. Train in a new folder.")
+    for name, tensor in own.items():
+        tensor.copy_(tensors[name])
+
+
+def optimizer_tensors(module: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    parameters = dict(module.named_parameters())
+    return {f"{name}/{key}": value for name, p in parameters.items() for key, value in optimizer.state[p].items()}
+
+
+def restore_optimizer(module: nn.Module, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    parameters = dict(module.named_parameters())
+    for place, tensor in tensors.items():
+        name, _, key = place.rpartition("/")
+        optimizer.state[parameters[name]][key] = tensor.to(parameters[name].device, copy=True)
