@@ -6,7 +6,7 @@ import json
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn, Optional
+from typing import Annotated, Literal, NoReturn
 
 import typer
 from typer import Argument, Option
@@ -22,7 +22,7 @@ app.add_typer(train_app, name="train")
 
 Files = tuple[Path, Path]
 Kind = Literal["bpe", "byte-bpe", "wordpiece", "unigram", "words", "characters"]
-Settings = Annotated[list[str], Option("--set", metavar="PATH=VALUE", help="Change a field of the model's config.")]
+Settings = Annotated[list[str] | None, Option("--set", metavar="PATH=VALUE", help="Change a field of the model's config.")]
 Model = Annotated[Path, Option(help="The folder of a model, or of a run.")]
 Device = Annotated[str | None, Option(help="cpu, cuda, ...; by default a GPU where there is one.")]
 Encoding = Annotated[str, Option(help="How text files are encoded.")]
@@ -46,7 +46,7 @@ def tell_version(asked: bool) -> None:
 
 @app.callback()
 def options(
-    version: Annotated[bool, Option("--version", callback=tell_version, is_eager=True, help="Tell the version.")] = False,
+    version: Annotated[bool, Option("--version", callback=tell_version, is_eager=True, help="Tell it.")] = False,
 ) -> None:
     pass
 
@@ -82,7 +82,7 @@ def train_translate(
     patience: Annotated[int, Option(help="Stop after so many evaluations without a better one; 0: never.")] = 0,
     average: Annotated[int, Option(help="Offer the mean of so many last checkpoints; 0: do not.")] = 0,
     seed: Annotated[int, Option(help="Of everything random.")] = 0,
-    settings: Settings = [],
+    settings: Settings = None,
     encoding: Encoding = "utf-8",
     allow_changed_data: Annotated[bool, Option("--allow-changed-data", help="Go on though the files changed.")] = False,
 ) -> None:
@@ -97,7 +97,7 @@ def train_translate(
     from regard.commands.train import train as run
 
     run(
-        "translate", model=model, out=out, set=tuple(settings), allow_changed_data=allow_changed_data, **files,
+        "translate", model=model, out=out, set=tuple(settings or ()), allow_changed_data=allow_changed_data, **files,
         tokenizer=tokenizer, vocab=vocab, shared=shared, lowercase=lowercase, longest=longest, budget=budget,
         smoothing=smoothing, encoding=encoding, training=training,
     )  # fmt: skip
@@ -189,13 +189,13 @@ def tokenizer(
 @app.command()
 def show(
     model: Annotated[str | None, Argument(help="A preset or a folder; without one, the presets are listed.")] = None,
-    settings: Settings = [],
+    settings: Settings = None,
 ) -> None:
     """Show a model: config, modules, parameters, FLOPs a token."""
     from regard.commands.show import presets
     from regard.commands.show import show as run
 
-    print("\n".join(run(model, tuple(settings)).lines() if model else presets()))
+    print("\n".join(run(model, tuple(settings or ())).lines() if model else presets()))
 
 
 @app.command()

@@ -32,8 +32,11 @@ class Beam:
             raise UsageProblem(f"length penalty {self.penalty}: expected from 0 to 10")
 
 
+BEAM = Beam()
+
+
 @torch.inference_mode()
-def beam_search(model: Decoder, source: Tokens, ends: Ends, how: Beam = Beam()) -> list[list[Hypothesis]]:
+def beam_search(model: Decoder, source: Tokens, ends: Ends, how: Beam = BEAM) -> list[list[Hypothesis]]:
     """The best hypotheses for each row of the source, best first."""
     found: list[list[Hypothesis]] = [[] for _ in range(len(source))]
     if not len(source):

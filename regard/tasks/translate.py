@@ -13,7 +13,7 @@ from torch import nn
 
 from regard.attention.watch import watch
 from regard.data.batches import sorted_batches
-from regard.decoding.beam import Beam, beam_search
+from regard.decoding.beam import BEAM, Beam, beam_search
 from regard.decoding.decoder import Ends, Hypothesis
 from regard.decoding.sample import Sampling, sample
 from regard.errors import Problem
@@ -86,7 +86,7 @@ class Translator:
 
     def translate(self, texts: Sequence[str], how: Beam | Sampling | None = None) -> list[list[Translation]]:
         """The best translations of each text, best first, in the order of the texts; an empty text stays empty."""
-        how = how or Beam()
+        how = how or BEAM
         encoded = self.encode(texts)
         found: list[list[Translation]] = [[Translation("", [], 0.0, 0.0)] for _ in texts]
         full = [number for number, row in enumerate(encoded) if len(row) > 1]

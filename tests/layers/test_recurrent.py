@@ -1,0 +1,95 @@
+"""Recurrent layers over rows equal each row run alone, cell by cell."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from regard.errors import UsageProblem
+from regard.layers.recurrent import Hidden, Recurrent, RecurrentConfig
+from regard.rows import Rows
+
+torch.set_num_threads(1)  # tiny tensors: more threads only wait for each other
+
+CELLS = {"vanilla": nn.RNNCell, "gru": nn.GRUCell, "lstm": nn.LSTMCell}
+WIDTH = 6
+
+
+def one_way(layer: Recurrent, number: int, way: int, x, start):
+    """One layer, one direction, one row, by torch's single cell: its states in reading order, and where it ended."""
+    size = WIDTH // layer.ways
+    cell = CELLS[layer.config.cell](x.shape[-1], size)
+    suffix = f"_l{number}" + ("_reverse" if way else "")
+    cell.load_state_dict({n: getattr(layer.cells, n + suffix) for n in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")})
+    parts, states = start, []
+    for token in x.flip(0) if way else x:
+        after = cell(token[None], parts if layer.config.cell == "lstm" else parts[0])
+        parts = after if isinstance(after, tuple) else (after,)
+        states.append(parts[0][0])
+    states = torch.stack(states)
+    return (states.flip(0) if way else states), parts
+
+
+def one_row(layer: Recurrent, x, row: int, start: Hidden | None):
+    count, size, ended = (2 if layer.config.cell == "lstm" else 1), WIDTH // layer.ways, []
+    for number in range(layer.config.layers):
+        outs, ends = [], []
+        for way in range(layer.ways):
+            begin = [torch.zeros(1, size)] * count
+            if start is not None:
+                begin = [part[number, row, way * size : (way + 1) * size][None] for part in start.parts]
+            states, end = one_way(layer, number, way, x, tuple(begin))
+            outs.append(states)
+            ends.append(end)
+        x = torch.cat(outs, -1)
+        ended.append([torch.cat(parts, -1)[0] for parts in zip(*ends, strict=True)])
+    return x, [torch.stack(parts) for parts in zip(*ended, strict=True)]  # each (layers, W)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("started", [False, True], ids=["from nothing", "from a state"])
+@pytest.mark.parametrize("lengths", [[3, 1, 5, 2], [4, 4], [3]], ids=str)
+@pytest.mark.parametrize("two_way", [False, True], ids=["one way", "two ways"])
+@pytest.mark.parametrize("layers", [1, 3])
+@pytest.mark.parametrize("cell", CELLS)
+def test_rows_equal_each_row_alone(cell, layers, two_way, lengths, started):
+    torch.manual_seed(0)
+    layer, rows = Recurrent(RecurrentConfig(cell, WIDTH, layers, two_way, 0.3)).eval(), Rows.of(lengths)
+    x, count = torch.randn(rows.total, WIDTH), 2 if cell == "lstm" else 1
+    start = Hidden(tuple(torch.randn(layers, len(rows), WIDTH) for _ in range(count))) if started else None
+    states, ended = layer(x, rows, start)
+    for row, (got, alone) in enumerate(zip(rows.split(states), rows.split(x), strict=True)):
+        wanted, parts = one_row(layer, alone, row, start)
+        torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-5)
+        for got_part, part in zip(ended.parts, parts, strict=True):
+            torch.testing.assert_close(got_part[:, row], part, rtol=1e-5, atol=1e-5)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("two_way", [False, True], ids=["one way", "two ways"])
+@pytest.mark.parametrize("cell", CELLS)
+def test_an_empty_row_is_the_same_alone_and_in_any_batch(cell, two_way):
+    layer = Recurrent(RecurrentConfig(cell, WIDTH, 2, two_way))
+    _, alone = layer(torch.zeros(0, WIDTH), Rows.of([0]))
+    for lengths in ([0, 0], [0, 1], [2, 0, 3]):
+        rows = Rows.of(lengths)
+        states, ended = layer(torch.randn(rows.total, WIDTH), rows)
+        assert states.shape == (rows.total, WIDTH)
+        for part, wanted in zip(ended.parts, alone.parts, strict=True):
+            torch.testing.assert_close(part[:, lengths.index(0)], wanted[:, 0])
+
+
+def test_no_rows_at_all():
+    states, ended = Recurrent(RecurrentConfig(width=WIDTH))(torch.zeros(0, WIDTH), Rows.of([]))
+    assert states.shape == (0, WIDTH) and ended.parts[0].shape == (1, 0, WIDTH)
+
+
+def test_a_state_can_be_chosen_from():
+    hidden = Hidden((torch.arange(6).view(1, 3, 2),))
+    assert hidden.select(torch.tensor([2, 0, 2])).parts[0].tolist() == [[[4, 5], [0, 1], [4, 5]]]
+
+
+def test_two_ways_need_an_even_width():
+    with pytest.raises(UsageProblem, match="width 7"):
+        Recurrent(RecurrentConfig(width=7, two_way=True))

@@ -1,0 +1,88 @@
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from regard.errors import UsageProblem
+from regard.training.optimizer import OptimizerConfig, adamw, rate_at
+from regard.training.settings import TrainingConfig
+
+SCHEDULES = ["inverse-square-root", "linear", "cosine", "constant"]
+
+
+def test_inverse_square_root_is_the_papers():
+    """rate = width^-0.5 * min(step^-0.5, step * warmup^-1.5), here by its peak."""
+    warmup, width = 4000, 512
+    config = OptimizerConfig(rate=(width * warmup) ** -0.5, warmup=warmup)
+    for step in (1, 10, 3999, 4000, 4001, 100_000):
+        paper = width**-0.5 * min(step**-0.5, step * warmup**-1.5)
+        assert math.isclose(rate_at(step, 100_000, config), paper)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_every_schedule_rises_to_its_peak_and_never_wastes_a_step(schedule):
+    config = OptimizerConfig(rate=0.1, schedule=schedule, warmup=10)
+    rates = [rate_at(step, 100, config) for step in range(1, 101)]
+    assert rates[:10] == pytest.approx([0.01 * step for step in range(1, 11)])
+    assert max(rates) == pytest.approx(0.1)
+    assert all(rate > 0 for rate in rates)
+    assert rates[10:] == sorted(rates[10:], reverse=True)
+
+
+def test_known_points():
+    def at(schedule, step, warmup=0):
+        return rate_at(step, 100, OptimizerConfig(rate=1.0, schedule=schedule, warmup=warmup))
+
+    assert at("linear", 1) == 1.0
+    assert at("linear", 51) == 0.5
+    assert at("linear", 100) == pytest.approx(0.01)
+    assert at("linear", 61, warmup=20) == pytest.approx(0.5)
+    assert at("cosine", 51) == pytest.approx(0.5)
+    assert at("constant", 100) == 1.0
+    assert at("inverse-square-root", 4) == 0.5
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"rate": 0.0}, {"rate": -1.0}, {"rate": 1e9}, {"rate": math.nan}, {"warmup": -1}, {"clip": -1.0},
+     {"weight_decay": math.nan}, {"betas": (0.9, 1.0)}, {"epsilon": 0.0}],
+)  # fmt: skip
+def test_absurd_values_are_refused_by_name(wrong):
+    with pytest.raises(UsageProblem, match=next(iter(wrong))):
+        OptimizerConfig(**wrong)
+
+
+def test_a_warm_up_longer_than_the_training_is_refused():
+    with pytest.raises(UsageProblem, match=r"warmup=100 is more than steps=99"):
+        TrainingConfig(steps=99, optimizer=OptimizerConfig(warmup=100))
+
+
+@pytest.mark.parametrize("wrong", [{"steps": 0}, {"accumulate": 0}, {"save_every": 0}, {"keep": 0}, {"average": -1}])
+def test_counts_are_checked(wrong):
+    with pytest.raises(UsageProblem, match=next(iter(wrong))):
+        TrainingConfig(**wrong)
+
+
+@pytest.mark.parametrize(("better", "scores"), [("lower", [3.0, 2.0]), ("higher", [2.0, 3.0])])
+def test_better_is_what_the_config_says(better, scores):
+    config = TrainingConfig(better=better)
+    assert config.improves(scores[0], None)
+    assert config.improves(scores[1], scores[0])
+    assert not config.improves(scores[0], scores[1])
+    assert not config.improves(scores[0], scores[0])
+    assert not config.improves(math.nan, None)
+    assert not config.improves(math.nan, scores[0])
+
+
+def test_matrices_decay_and_vectors_do_not():
+    module = nn.Sequential(nn.Embedding(5, 4), nn.Linear(4, 4), nn.LayerNorm(4))
+    module[1].bias.requires_grad_(False)
+    optimizer = adamw(module, OptimizerConfig(rate=0.1, weight_decay=0.5))
+    before = {name: p.detach().clone() for name, p in module.named_parameters()}
+    for parameter in module.parameters():
+        parameter.grad = torch.zeros_like(parameter) if parameter.requires_grad else None
+    optimizer.step()
+    for name, parameter in module.named_parameters():
+        expected = before[name] * (1 - 0.1 * 0.5) if parameter.dim() > 1 else before[name]
+        torch.testing.assert_close(parameter.detach(), expected)

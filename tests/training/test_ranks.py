@@ -1,0 +1,77 @@
+"""Two processes under torchrun train as one does, and fall together."""
+
+import json
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+from tiny_run import CONFIG, PROCESSES, as_rank, assert_equal, assert_near, records, run, saved
+
+from regard.training.parallel import Ranks, is_first
+
+SCRIPT = Path(__file__).with_name("tiny_run.py")
+
+
+def torchrun(*arguments):
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    return subprocess.run([*command, str(SCRIPT), json.dumps(arguments)], capture_output=True, text=True, timeout=120)
+
+
+def two_ranks(folder, fault, **changes):
+    """As torchrun starts them, sooner; their exit codes."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(probe.getsockname()[1]), "WORLD_SIZE": "2"}
+    arguments = [(str(folder), fault, meeting | {"RANK": str(rank)}, changes) for rank in (0, 1)]
+    processes = [PROCESSES.Process(target=as_rank, args=each) for each in arguments]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    return [process.exitcode for process in processes]
+
+
+def test_two_ranks_are_one_and_one_may_take_over(tmp_path):
+    """Dropout and masking included: what is drawn depends on the micro-batch, not on the rank that has it."""
+    half = torchrun(str(tmp_path / "two"), "", {}, {"accumulate": 2, "steps": 6})
+    assert half.returncode == 0, half.stderr
+    ranks = [load_file(tmp_path / f"two/rank-{rank}.safetensors") for rank in (0, 1)]
+    assert_equal(ranks[0], ranks[1])
+    whole = replace(CONFIG, accumulate=4)
+    one = run(tmp_path / "one", replace(whole, steps=6), fingerprint="data")
+    assert_near(ranks[0], one.weights, 1e-6)
+    for a, b in zip(records(tmp_path / "two"), records(tmp_path / "one"), strict=True):
+        assert a["step"] == b["step"]
+        assert a.get("loss", 0) == pytest.approx(b.get("loss", 0), rel=1e-6)
+        assert a.get("tokens") == b.get("tokens")
+    run(tmp_path / "two", whole, fingerprint="data")
+    run(tmp_path / "one", whole, fingerprint="data")
+    assert_near(saved(tmp_path / "two", 12), saved(tmp_path / "one", 12), 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("fault", "codes", "message"),
+    [("raises", [1, 1], "Problem: Rank 1 stopped: line 13 of train.de is empty"),
+     ("is killed", [1, -9], "RuntimeError: "),
+     ("disagrees", [1, 1], "Problem: The ranks were given different data")],
+)  # fmt: skip
+def test_when_one_rank_fails_the_other_stops_with_its_message(tmp_path, fault, codes, message):
+    assert two_ranks(tmp_path, fault) == codes
+    assert (tmp_path / "rank-0.txt").read_text().startswith(message)
+    assert not (tmp_path / "finished.json").exists()
+
+
+def test_a_signal_to_one_rank_stops_both_after_the_same_step(tmp_path):
+    assert two_ranks(tmp_path, "is signalled", steps=1000) == [143, 143]
+    assert_equal(load_file(tmp_path / "rank-0.safetensors"), load_file(tmp_path / "rank-1.safetensors"))
+    assert not (tmp_path / "finished.json").exists()
+
+
+def test_one_process_is_a_single_rank(monkeypatch):
+    assert Ranks().first and is_first()
+    monkeypatch.setenv("RANK", "1")
+    assert not is_first()
