@@ -22,7 +22,7 @@ app.add_typer(train_app, name="train")
 
 Files = tuple[Path, Path]
 Kind = Literal["bpe", "byte-bpe", "wordpiece", "unigram", "words", "characters"]
-Settings = Annotated[list[str] | None, Option("--set", metavar="PATH=VALUE", help="Change a field of the model's config.")]
+Settings = Annotated[list[str] | None, Option("--set", metavar="PATH=VALUE", help="Change the model's config.")]
 Model = Annotated[Path, Option(help="The folder of a model, or of a run.")]
 Device = Annotated[str | None, Option(help="cpu, cuda, ...; by default a GPU where there is one.")]
 Encoding = Annotated[str, Option(help="How text files are encoded.")]

@@ -25,14 +25,14 @@ def grid(mask: Mask, size=6):
     return mask.allows(row, query, key)
 
 
-@pytest.mark.parametrize("a, b", product(MASKS, MASKS))
+@pytest.mark.parametrize("a, b", list(product(MASKS, MASKS)))
 def test_joined_masks_allow_what_both_or_either_allow(a, b):
     first, second = MASKS[a], MASKS[b]
     assert torch.equal(grid(first & second), grid(first) & grid(second))
     assert torch.equal(grid(first | second), grid(first) | grid(second))
 
 
-@pytest.mark.parametrize("a, b", product(MASKS, MASKS))
+@pytest.mark.parametrize("a, b", list(product(MASKS, MASKS)))
 def test_a_mask_that_says_it_is_a_band_is_that_band(a, b):
     for mask in (MASKS[a] & MASKS[b], MASKS[a] | MASKS[b]):
         if mask.band is not None:
