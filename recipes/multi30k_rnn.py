@@ -5,6 +5,6 @@ from recipes.multi30k import arguments, run
 if __name__ == "__main__":
     run(
         "RNN, no attention", "rnn", arguments(__doc__).parse_args(),
-        steps=4000, precision="bf16", evaluate_every=250, save_every=250, average=5,
-        optimizer={"rate": 1e-3, "schedule": "linear", "warmup": 200},
+        steps=3000, precision="bf16", evaluate_every=500, save_every=250, average=4,
+        optimizer={"rate": 2e-3, "schedule": "linear", "warmup": 200},
     )  # fmt: skip

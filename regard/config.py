@@ -33,19 +33,25 @@ def from_dict(kind: type[C], data: dict[str, Any], place: str = "") -> C:
 
 def change(config: C, path: str, value: Any) -> C:
     """A copy of config with one dotted field changed."""
-    return _changed(config, path, value, path)
+    name, *inner = path.split(".")
+    for part in reversed(inner):
+        value = {part: value}
+    return update(config, {name: value})
 
 
-def _changed(config: C, path: str, value: Any, whole: str) -> C:
-    name, _, rest = path.partition(".")
-    known_field(type(config), name, whole)
-    if rest:
+def update(config: C, changes: dict[str, Any], place: str = "") -> C:
+    """A copy of config with some fields changed; a dict changes some fields of the config it meets."""
+    hints = typing.get_type_hints(type(config))
+    values = {}
+    for name, value in changes.items():
+        where = f"{place}.{name}" if place else name
+        known_field(type(config), name, where)
         inner = getattr(config, name)
-        if not is_dataclass(inner):
-            raise UsageProblem(f"{whole}: {name} has no fields of its own")
-        return replace(config, **{name: _changed(inner, rest, value, whole)})  # type: ignore[type-var]
-    kind = typing.get_type_hints(type(config))[name]
-    return replace(config, **{name: checked(kind, value, whole)})  # type: ignore[type-var]
+        if isinstance(value, dict) and is_dataclass(inner):
+            values[name] = update(inner, value, where)
+        else:
+            values[name] = checked(hints[name], value, where)
+    return replace(config, **values)  # type: ignore[type-var]
 
 
 def settings_of(text: str) -> tuple[str, Any]:

@@ -13,19 +13,20 @@ ROOT = Path(__file__).parent.parent / "regard"
 FILES = sorted(ROOT.rglob("*.py"))
 
 # each part may import those before it; parts of one line lie side by side, and see each other from left to right
-ORDER = """
-errors rows config
-attention
-layers
-checkpoints
-models
-text data
-objectives decoding tasks
-training
-viewer server
-commands
-cli __main__
-""".split()
+LINES = [
+    "errors rows config",
+    "attention",
+    "layers",
+    "checkpoints",
+    "models",
+    "text data",
+    "objectives decoding tasks",
+    "training",
+    "viewer server",
+    "commands",
+    "cli __main__",
+]
+ORDER = " ".join(LINES).split()
 
 NEVER = {"transformers", "datasets", "evaluate", "pickle", "cPickle", "dill", "shelve", "marshal"}
 
@@ -74,7 +75,7 @@ def test_a_config_is_small_enough_to_read(path):
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ClassDef) and node.name.endswith("Config"):
             fields = [line for line in node.body if isinstance(line, ast.AnnAssign)]
-            assert len(fields) <= 12, f"{node.name} has {len(fields)} fields: let some of them form a config of their own"
+            assert len(fields) <= 12, f"{node.name} has {len(fields)} fields: let some form a config of their own"
 
 
 @pytest.mark.parametrize("module", ["regard", "regard.cli", "regard.config"])

@@ -31,15 +31,16 @@ def attend(
     """Each row of q looks at the same row of memory."""
     if not score.fused:
         return by_definition(q, memory, rows, score, mask, bias, dropout)
-    if flash_can(q, mask, bias, dropout):
+    if flash_can(q, memory, mask, bias, dropout):
         return by_flash(q, memory, rows, score, mask)
     return by_padding(q, memory, rows, score, mask, bias, dropout)
 
 
-def flash_can(q: Tensor, mask: Mask | None, bias: Tensor | None, dropout: float) -> bool:
-    """The ragged kernel wants a GPU, half precision and a band; it knows neither bias nor dropout."""
+def flash_can(q: Tensor, memory: Memory, mask: Mask | None, bias: Tensor | None, dropout: float) -> bool:
+    """The ragged kernel wants a GPU, one half precision and a band; it knows neither bias nor dropout."""
     fits = q.is_cuda and q.dtype in (torch.bfloat16, torch.float16) and q.shape[-1] % 8 == 0 and q.shape[-1] <= 256
-    return fits and bias is None and not dropout and (mask is None or mask.band is not None)
+    alike = q.dtype == memory.k.dtype == memory.v.dtype  # under autocast a recurrence and a projection may differ
+    return fits and alike and bias is None and not dropout and (mask is None or mask.band is not None)
 
 
 def by_flash(q: Tensor, memory: Memory, rows: Rows, score: Score, mask: Mask | None) -> Tensor:

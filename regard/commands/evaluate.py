@@ -39,7 +39,7 @@ def evaluate(
     how: Beam | Sampling | None = None,
     *,
     lowercase: bool = False,
-    edges: tuple[int, ...] = (7, 10, 13, 16, 20, 30),
+    edges: tuple[int, ...] = (7, 10, 13, 16, 20),
     encoding: str = "utf-8",
     device: str | None = None,
 ) -> Evaluation:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.config import change, did_you_mean, from_dict
+from regard.config import did_you_mean, update
 from regard.errors import UsageProblem
 
 if TYPE_CHECKING:
@@ -25,18 +25,14 @@ def train(
 ) -> Translator:
     """Train a model for a task; in a folder that holds the same run already, go on with it.
 
-    `settings` are the fields of TranslationSettings (train, dev, test, tokenizer, vocab, ...) or dotted paths of its
-    training, such as {"training.steps": 1000}; `set` has `path=value` changes to the model's config.
+    `settings` are the fields of TranslationSettings: train, dev, test, tokenizer, vocab, ..., and a dict for some of
+    those of its training, as in training={"steps": 1000}; `set` has `path=value` changes to the model's config.
     """
     from regard.commands.show import configured
-    from regard.commands.translation_run import TranslationRun, TranslationSettings
+    from regard.commands.settings import TRANSLATION
+    from regard.commands.translation_run import TranslationRun
 
     if task not in TASKS:
         raise UsageProblem(f"no task is called {task!r}; {did_you_mean(task, TASKS)}")
-    plain = {name: value for name, value in settings.items() if "." not in name}
-    chosen = from_dict(TranslationSettings, plain)
-    for path, value in settings.items():
-        if "." in path:
-            chosen = change(chosen, path, value)
     folder = Path(out) if out else Path("runs") / f"{task}-{model}"
-    return TranslationRun(chosen, configured(model, set), folder).go(allow_changed_data)
+    return TranslationRun(update(TRANSLATION, settings), configured(model, set), folder).go(allow_changed_data)

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
 from regard import __version__
 from regard.checkpoints.files import write_file
+from regard.commands.settings import TranslationSettings
 from regard.commands.show import make_model
 from regard.config import to_dict
 from regard.data.batches import PairBatches
@@ -31,25 +32,8 @@ from regard.text.tokenizer import Tokenizer
 from regard.training.loop import Outcome, train
 from regard.training.parallel import here, is_first
 from regard.training.resume import differences, wait_for
-from regard.training.settings import TrainingConfig
 
 RUN = "run.json"
-
-
-@dataclass(frozen=True)
-class TranslationSettings:
-    train: tuple[str, ...]  # a source file and a target file
-    dev: tuple[str, ...]
-    test: tuple[str, ...] = ()
-    tokenizer: Literal["bpe", "byte-bpe", "wordpiece", "unigram", "words", "characters"] = "bpe"
-    vocab: int = 8000
-    shared: bool = True  # one vocabulary for both languages
-    lowercase: bool = False
-    longest: int = 256  # pieces; longer pairs are left out of training
-    budget: int = 4096  # tokens of a micro-batch
-    smoothing: float = 0.1
-    encoding: str = "utf-8"
-    training: TrainingConfig = field(default_factory=TrainingConfig)
 
 
 class TranslationRun:

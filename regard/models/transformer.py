@@ -34,8 +34,8 @@ def transformer(layers=6, width=512, heads=8, inner=2048, *, vocab=8000, dropout
 
 
 PRESETS = {
-    "transformer-tiny": transformer(4, 128, 4, 256, dropout=0.3),
-    "transformer-small": transformer(4, 256, 4, 1024, dropout=0.3),
+    "transformer-tiny": transformer(4, 128, 4, 256, dropout=0.3, norm_first=True),
+    "transformer-small": transformer(4, 256, 4, 1024, dropout=0.3, norm_first=True),
     "transformer-base": transformer(),
     "transformer-big": transformer(6, 1024, 16, 4096, dropout=0.3),
 }

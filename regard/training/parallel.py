@@ -97,6 +97,7 @@ def together(device: torch.device) -> Iterator[Ranks]:
     try:
         yield Ranks(rank, count)
     except Exception as error:
+        distributed.distributed_c10d._get_default_group().abort()
         culprit, _, message = store.compare_set(STOPPED, "", f"{rank} {error}").decode().partition(" ")
         if culprit == str(rank) or isinstance(error, Problem):
             raise

@@ -59,17 +59,46 @@ def test_a_beam_as_wide_as_the_tree_finds_the_best(model, penalty):
     for source, hypotheses in zip(SOURCES, found, strict=True):
         wanted = everything(model, source, limit, penalty)
         assert len(hypotheses) == len(wanted)
-        for got, (score, log_probability, tokens) in zip(hypotheses, wanted, strict=True):
+        for got, (score, log_probability, _) in zip(hypotheses, wanted, strict=True):
             assert math.isclose(got.score, score, rel_tol=1e-4, abs_tol=1e-4)
             assert math.isclose(got.log_probability, log_probability, rel_tol=1e-4, abs_tol=1e-4)
         assert hypotheses[0].tokens == wanted[0][2]
         assert sorted(h.tokens for h in hypotheses) == sorted(tokens for *_, tokens in wanted)
 
 
+@torch.no_grad()
+def by_lists(model, source, limit, how: Beam):
+    """The same search for one sentence, in plain lists: every beginning is read anew."""
+    going, ended = [(0.0, [])], []
+    for length in range(1, limit + 1):
+        grown = []
+        for total, tokens in going:
+            gains = model.logits(model(Tokens.of([source]), Tokens.of([[BEGIN, *tokens]])))[-1].log_softmax(-1).tolist()
+            if length == limit:
+                gains = [0.0 if token == END else -math.inf for token in range(VOCAB)]
+            grown += [(total + gain, [*tokens, token]) for token, gain in enumerate(gains) if gain > -math.inf]
+        grown.sort(reverse=True)
+        ended += [(total / length**how.penalty, t[:-1]) for total, t in grown[: how.size] if t[-1] == END]
+        ended = sorted(ended, reverse=True)[: how.size]
+        going = [(total, t) for total, t in grown if t[-1] != END][: how.size]
+        if len(ended) == how.size and going and ended[-1][0] >= going[0][0] / length**how.penalty:
+            break
+    return [tokens for _, tokens in ended[: how.best]]
+
+
+@pytest.mark.parametrize("penalty", [0.0, 1.0])
+@pytest.mark.parametrize("size", [2, 3, 6])
+def test_the_search_is_the_plain_one(model, size, penalty):
+    ends, how = Ends(BEGIN, END, 1.0, 4), Beam(size, penalty, size)
+    for source, found in zip(SOURCES, beam_search(model, Tokens.of(SOURCES), ends, how), strict=True):
+        assert [h.tokens for h in found] == by_lists(model, source, len(source) + 4, how)
+
+
 @pytest.mark.parametrize("penalty", [0.0, 1.0, 3.0])
 def test_a_beam_of_one_is_greedy(model, penalty):
     source, ends = Tokens.of(SOURCES), Ends(BEGIN, END)
-    for (got,), wanted in zip(beam_search(model, source, ends, Beam(1, penalty)), sample(model, source, ends), strict=True):
+    beams = beam_search(model, source, ends, Beam(1, penalty))
+    for (got,), wanted in zip(beams, sample(model, source, ends), strict=True):
         assert got.tokens == wanted.tokens
         assert math.isclose(got.log_probability, wanted.log_probability, rel_tol=1e-4)
 

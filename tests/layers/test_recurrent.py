@@ -21,7 +21,7 @@ def one_way(layer: Recurrent, number: int, way: int, x, start):
     size = WIDTH // layer.ways
     cell = CELLS[layer.config.cell](x.shape[-1], size)
     suffix = f"_l{number}" + ("_reverse" if way else "")
-    cell.load_state_dict({n: getattr(layer.cells, n + suffix) for n in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")})
+    cell.load_state_dict({name: getattr(layer.cells, name + suffix) for name in cell.state_dict()})
     parts, states = start, []
     for token in x.flip(0) if way else x:
         after = cell(token[None], parts if layer.config.cell == "lstm" else parts[0])
