@@ -41,7 +41,7 @@ def run(row: str, model: str, options: Any, *, changes: tuple[str, ...] = (), **
     scored = regard.evaluate(translator, files(SPLIT), lowercase=True)
     about = {
         "row": row, "data": "Multi30k en-de", "split": SPLIT, "seed": options.seed, "seconds": round(seconds),
-        "device": device_name(), "command": command(), "commit": commit(), "folder": options.results,
+        "device": device_name(), "command": command(options), "commit": commit(), "folder": options.results,
         "parameters": sum(p.numel() for p in translator.model.parameters()),
     }  # fmt: skip
     for score in (scored.bleu, scored.chrf):
@@ -58,9 +58,11 @@ def files(split: str) -> list[str]:
     return [str(folder / f"{split}.{language}.gz") for language in ("en", "de")]
 
 
-def command() -> str:
+def command(options: Any) -> str:
+    """What to type to have the same again: where files go does not matter."""
     module = sys.modules["__main__"].__spec__
-    return " ".join(["python -m", module.name if module else sys.argv[0], *sys.argv[1:]])
+    told = {name: value for name, value in vars(options).items() if name not in ("out", "results")}
+    return " ".join(["python -m", module.name if module else sys.argv[0], *(f"--{n} {v}" for n, v in told.items())])
 
 
 def commit() -> str:

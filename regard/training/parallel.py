@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -97,7 +98,7 @@ def together(device: torch.device) -> Iterator[Ranks]:
     try:
         yield Ranks(rank, count)
     except Exception as error:
-        distributed.distributed_c10d._get_default_group().abort()
+        time.sleep(1)  # let gloo's threads drop their last Python objects: freeing the group first would deadlock
         culprit, _, message = store.compare_set(STOPPED, "", f"{rank} {error}").decode().partition(" ")
         if culprit == str(rank) or isinstance(error, Problem):
             raise

@@ -56,8 +56,9 @@ def value_and_gradients(kernel, inputs: list[Tensor]) -> list[Tensor]:
 
 
 def by_norm(got: Tensor, wanted: Tensor) -> float:
-    """How far off, as a share of the whole."""
-    return ((got.double() - wanted.double()).norm() / wanted.double().norm().clamp(min=1e-6)).item()
+    """How far off, as a share of the whole; where the whole is nothing (the gradient of a query that has one key),
+    half precision leaves a little."""
+    return ((got.double() - wanted.double()).norm() / wanted.double().norm().clamp(min=1e-3)).item()
 
 
 def flash_and_definition(layout, mask, size=64):
