@@ -31,7 +31,7 @@ def write_folder(path: Path, files: Mapping[str, Content]) -> None:
     if path.exists():
         raise Problem(f"{path} exists already and would be overwritten. Remove it, or choose another folder.")
     partial = _partial(path)
-    with _explained(path, sum(map(_size, files.values()))):
+    with explained(path, sum(map(_size, files.values()))):
         try:
             partial.mkdir(parents=True)
             manifest = {name: _write_new(partial / name, content) for name, content in files.items()}
@@ -46,7 +46,7 @@ def write_folder(path: Path, files: Mapping[str, Content]) -> None:
 def write_file(path: Path, content: Content) -> None:
     """Write a file, or put another in its place, whole or not at all."""
     partial = _partial(path)
-    with _explained(path, _size(content)):
+    with explained(path, _size(content)):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             _write_new(partial, content)
@@ -96,13 +96,25 @@ def remove_folder(path: Path) -> None:
 def check_room(folder: Path, needed: int) -> None:
     """Make the folder, and raise a Problem now if `needed` bytes cannot be written there later."""
     write_file(folder / "writable", b"")
-    (folder / "writable").unlink()
+    (folder / "writable").unlink(missing_ok=True)
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise Problem(
             f"{folder}: {needed:,} bytes will be needed for checkpoints and {free:,} are free. "
             "Free some space, or choose a folder on another disk."
         )
+
+
+@contextmanager
+def explained(path: Path, needed: int) -> Iterator[None]:
+    """A full or read-only disk, a quota, a limit: said with the path and the bytes needed."""
+    try:
+        yield
+    except OSError as error:
+        raise Problem(
+            f"{path} could not be written ({needed:,} bytes): {error.strerror}. What was there before is untouched. "
+            "Free some space there, or choose a folder on another disk."
+        ) from error
 
 
 def _partial(path: Path) -> Path:
@@ -143,15 +155,3 @@ def _sync(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-@contextmanager
-def _explained(path: Path, needed: int) -> Iterator[None]:
-    """A full or read-only disk, a quota, a limit: said with the path and the bytes needed."""
-    try:
-        yield
-    except OSError as error:
-        raise Problem(
-            f"{path} could not be written ({needed:,} bytes): {error.strerror}. What was there before is untouched. "
-            "Free some space there, or choose a folder on another disk."
-        ) from error

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from regard.checkpoints.files import check_room, write_file
+from regard.checkpoints.files import check_room, sweep, write_file
 from regard.config import to_dict
 from regard.errors import UsageProblem
 from regard.objectives.objective import Asked, Batch
@@ -91,6 +91,8 @@ class Run:
 
     def resume(self, allow_changed_data: bool) -> None:
         """Take up the newest whole checkpoint, if there is one; the first rank says which."""
+        if self.ranks.first:
+            sweep(self.finished.parent)
         newest = self.checkpoints.newest() if self.ranks.first else None
         [step] = self.ranks.from_first([newest or 0], self.stepper.device)
         if not step:

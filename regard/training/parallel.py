@@ -98,8 +98,8 @@ def together(device: torch.device) -> Iterator[Ranks]:
     try:
         yield Ranks(rank, count)
     except Exception as error:
-        time.sleep(1)  # let gloo's threads drop their last Python objects: freeing the group first would deadlock
         culprit, _, message = store.compare_set(STOPPED, "", f"{rank} {error}").decode().partition(" ")
+        time.sleep(1)  # let gloo's threads drop their last Python objects: freeing the group first would deadlock
         if culprit == str(rank) or isinstance(error, Problem):
             raise
         raise Problem(f"Rank {culprit} stopped: {message}") from error

@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from regard.checkpoints.files import write_file
+from regard.checkpoints.files import explained, write_file
 
 Record = dict[str, Any]  # {"step", "loss", "rate", "norm", "tokens_per_second", ...} or {"step", "evaluation": {...}}
 
@@ -28,8 +28,9 @@ class Metrics:
             write_file(self.path, b"".join(kept))
 
     def write(self, record: Record) -> None:
-        with open(self.path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(_plain(record)) + "\n")
+        line = json.dumps(_plain(record)).encode() + b"\n"
+        with explained(self.path, len(line)), open(self.path, "ab") as file:
+            file.write(line)
 
 
 def _told_by(line: bytes, step: int) -> bool:

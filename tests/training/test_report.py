@@ -1,7 +1,10 @@
 import json
+import resource
 
+import pytest
 from tiny_run import CONFIG, run
 
+from regard.errors import Problem
 from regard.training.report import Bar, Lines, Metrics, default_reporter
 
 STEP = {"step": 3, "loss": 1.25, "rate": 5e-4, "norm": 0.5, "tokens_per_second": 12345.0}
@@ -19,6 +22,16 @@ def test_metrics_are_json_whatever_the_numbers(tmp_path):
     lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
     assert json.loads(lines[0], parse_constant=refuse) == STEP
     assert json.loads(lines[1], parse_constant=refuse)["evaluation"] == {"bleu": 31.25, "loss": "nan"}
+
+
+def test_a_full_disk_is_explained(tmp_path):
+    metrics, limits = Metrics(tmp_path / "metrics.jsonl"), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+    try:
+        with pytest.raises(Problem, match=r"metrics\.jsonl could not be written \([\d,]+ bytes\): File too large"):
+            metrics.write(STEP)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 def test_rewinding_forgets_later_steps_final_weights_and_a_cut_line(tmp_path):
