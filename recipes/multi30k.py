@@ -35,7 +35,7 @@ def run(row: str, model: str, options: Any, *, changes: tuple[str, ...] = (), **
     name = f"multi30k-{row.replace(' ', '-').replace(',', '')}-{options.seed}"
     translator = regard.train(
         "translate", model=model, out=options.out / name, set=changes, train=files("train"), dev=files("val"),
-        **SHARED, training={"seed": options.seed, "watch": "bleu", "better": "higher", **training},
+        **SHARED, training={"seed": options.seed, **training},
     )  # fmt: skip
     seconds = time.perf_counter() - start
     scored = regard.evaluate(translator, files(SPLIT), lowercase=True)

@@ -12,6 +12,7 @@ import typer
 from typer import Argument, Option
 
 from regard import __version__
+from regard.commands.settings import TRANSLATION
 from regard.errors import Problem
 
 app = typer.Typer(
@@ -19,6 +20,8 @@ app = typer.Typer(
 )
 train_app = typer.Typer(no_args_is_help=True, help="Train a model from files.")
 app.add_typer(train_app, name="train")
+
+TRAINING, OPTIMIZER = TRANSLATION.training, TRANSLATION.training.optimizer  # what holds if nothing is said
 
 Files = tuple[Path, Path]
 Kind = Literal["bpe", "byte-bpe", "wordpiece", "unigram", "words", "characters"]
@@ -58,30 +61,30 @@ def train_translate(
     test: Annotated[Files | None, Option(metavar="SOURCE TARGET", help="Scored at the end.")] = None,
     model: Annotated[str, Option(help="A preset; `regard show` lists them.")] = "transformer-small",
     out: Annotated[Path | None, Option(help="The run's folder; the same again goes on with it.")] = None,
-    tokenizer: Annotated[Kind, Option(help="How text is cut into pieces.")] = "bpe",
-    vocab: Annotated[int, Option(help="How many pieces.")] = 8000,
-    shared: Annotated[bool, Option(help="One vocabulary for both languages.")] = True,
-    lowercase: Annotated[bool, Option(help="Forget upper case.")] = False,
-    longest: Annotated[int, Option(help="Pairs with more pieces are left out.")] = 256,
-    budget: Annotated[int, Option(help="Tokens of a micro-batch.")] = 4096,
-    accumulate: Annotated[int, Option(help="Micro-batches a step.")] = 1,
-    steps: Annotated[int, Option(help="Steps of the optimizer.")] = 20_000,
-    rate: Annotated[float, Option(help="The highest learning rate.")] = 1e-3,
+    tokenizer: Annotated[Kind, Option(help="How text is cut into pieces.")] = TRANSLATION.tokenizer,
+    vocab: Annotated[int, Option(help="How many pieces.")] = TRANSLATION.vocab,
+    shared: Annotated[bool, Option(help="One vocabulary for both languages.")] = TRANSLATION.shared,
+    lowercase: Annotated[bool, Option(help="Forget upper case.")] = TRANSLATION.lowercase,
+    longest: Annotated[int, Option(help="Pairs with more pieces are left out.")] = TRANSLATION.longest,
+    budget: Annotated[int, Option(help="Tokens of a micro-batch.")] = TRANSLATION.budget,
+    accumulate: Annotated[int, Option(help="Micro-batches a step.")] = TRAINING.accumulate,
+    steps: Annotated[int, Option(help="Steps of the optimizer.")] = TRAINING.steps,
+    rate: Annotated[float, Option(help="The highest learning rate.")] = OPTIMIZER.rate,
     schedule: Annotated[
         Literal["inverse-square-root", "linear", "cosine", "constant"], Option(help="How the rate falls after warm-up.")
-    ] = "inverse-square-root",
-    warmup: Annotated[int, Option(help="Steps over which the rate rises.")] = 1000,
-    weight_decay: Annotated[float, Option(help="AdamW's decay of matrices.")] = 0.0,
-    clip: Annotated[float, Option(help="The longest gradient; 0: any.")] = 1.0,
-    smoothing: Annotated[float, Option(help="Label smoothing.")] = 0.1,
-    precision: Annotated[Literal["float32", "bf16"], Option(help="Of the arithmetic, not the weights.")] = "float32",
-    compile: Annotated[bool, Option(help="torch.compile the model.")] = False,
-    evaluate_every: Annotated[int, Option(help="Steps between evaluations (BLEU on dev).")] = 500,
-    save_every: Annotated[int, Option(help="Steps between checkpoints.")] = 500,
-    report_every: Annotated[int, Option(help="Steps between reports.")] = 50,
-    patience: Annotated[int, Option(help="Stop after so many evaluations without a better one; 0: never.")] = 0,
-    average: Annotated[int, Option(help="Offer the mean of so many last checkpoints; 0: do not.")] = 0,
-    seed: Annotated[int, Option(help="Of everything random.")] = 0,
+    ] = OPTIMIZER.schedule,
+    warmup: Annotated[int, Option(help="Steps over which the rate rises.")] = OPTIMIZER.warmup,
+    weight_decay: Annotated[float, Option(help="AdamW's decay of matrices.")] = OPTIMIZER.weight_decay,
+    clip: Annotated[float, Option(help="The longest gradient; 0: any.")] = OPTIMIZER.clip,
+    smoothing: Annotated[float, Option(help="Label smoothing.")] = TRANSLATION.smoothing,
+    precision: Annotated[Literal["float32", "bf16"], Option(help="Of the arithmetic.")] = TRAINING.precision,
+    compile: Annotated[bool, Option(help="torch.compile the model.")] = TRAINING.compile,
+    evaluate_every: Annotated[int, Option(help="Steps between evaluations (BLEU on dev).")] = TRAINING.evaluate_every,
+    save_every: Annotated[int, Option(help="Steps between checkpoints.")] = TRAINING.save_every,
+    report_every: Annotated[int, Option(help="Steps between reports.")] = TRAINING.report_every,
+    patience: Annotated[int, Option(help="Evaluations to wait for a better one; 0: any number.")] = TRAINING.patience,
+    average: Annotated[int, Option(help="Offer the mean of so many last checkpoints; 0: do not.")] = TRAINING.average,
+    seed: Annotated[int, Option(help="Of everything random.")] = TRAINING.seed,
     settings: Settings = None,
     encoding: Encoding = "utf-8",
     allow_changed_data: Annotated[bool, Option("--allow-changed-data", help="Go on though the files changed.")] = False,

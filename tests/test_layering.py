@@ -74,8 +74,12 @@ def test_nothing_unsafe_or_foreign_is_imported(path):
 def test_a_config_is_small_enough_to_read(path):
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ClassDef) and node.name.endswith("Config"):
-            fields = [line for line in node.body if isinstance(line, ast.AnnAssign)]
+            fields = [line for line in node.body if isinstance(line, ast.AnnAssign) and not nests(line)]
             assert len(fields) <= 12, f"{node.name} has {len(fields)} fields: let some form a config of their own"
+
+
+def nests(field: ast.AnnAssign) -> bool:
+    return "Config" in ast.unparse(field.annotation)
 
 
 @pytest.mark.parametrize("module", ["regard", "regard.cli", "regard.config"])

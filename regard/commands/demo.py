@@ -8,15 +8,15 @@ from typing import Any
 
 from regard.checkpoints.files import write_file
 from regard.commands.evaluate import evaluate
+from regard.commands.settings import TranslationSettings
 from regard.commands.translate import alignments
-from regard.commands.translation_run import TranslationRun, TranslationSettings
+from regard.commands.translation_run import TranslationRun
 from regard.data.dates import split_dates
 from regard.decoding.sample import GREEDY
 from regard.models.seq2seq import seq2seq
 from regard.models.transformer import transformer
 from regard.tasks.translate import Translator
-from regard.training.optimizer import OptimizerConfig
-from regard.training.settings import TrainingConfig
+from regard.training.settings import OptimizerConfig, TrainingConfig
 
 TRAIN, DEV, TEST, SEED = 20_000, 300, 1_000, 1
 EXAMPLES = ("the 3rd of May, 1998", "Saturday, 24 December 2011", "July 4th, '76")

@@ -1,4 +1,4 @@
-"""What a run is told, and what it is told if nothing is said.  No torch here: the command line shows these as defaults."""
+"""What a run is told, and what holds if nothing is said.  No torch here: the command line shows these as defaults."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from regard.training.settings import OptimizerConfig, TrainingConfig
 
 def for_translation() -> TrainingConfig:
     return TrainingConfig(
-        steps=20_000, evaluate_every=500, save_every=500, watch="bleu", better="higher",
+        steps=20_000, evaluate_every=500, save_every=500, best="highest bleu",
         optimizer=OptimizerConfig(rate=1e-3, warmup=1000),
     )  # fmt: skip
 

@@ -28,8 +28,8 @@ def train(
     `settings` are the fields of TranslationSettings: train, dev, test, tokenizer, vocab, ..., and a dict for some of
     those of its training, as in training={"steps": 1000}; `set` has `path=value` changes to the model's config.
     """
-    from regard.commands.show import configured
     from regard.commands.settings import TRANSLATION
+    from regard.commands.show import configured
     from regard.commands.translation_run import TranslationRun
 
     if task not in TASKS:

@@ -132,7 +132,7 @@ class TranslationRun:
             f"- trained on: {len(self.train.sources):,} pairs of {s.train[0]} and {s.train[1]}",
             f"- vocabulary: {s.tokenizer}, {self.source.size} source pieces, {self.target.size} target pieces",
             f"- steps: {outcome.step} ({outcome.stopped_because}); weights chosen: {outcome.chosen}",
-            f"- {s.training.watch} on {s.dev[0]}: {outcome.best}",
+            f"- {s.training.watched} on {s.dev[0]}: {outcome.best}",
             f"- seed: {s.training.seed}; regard {__version__}",
             "",
             "Use it: `regard translate --model FOLDER < text`",

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from regard import __version__
 from regard.checkpoints.files import MANIFEST, Content, check_folder, load_tensors, remove_folder, write_folder
+from regard.checkpoints.weights import check_weights, set_weights, weights_of
 from regard.config import did_you_mean, from_dict, to_dict
 from regard.errors import Problem
 from regard.models import FAMILIES
@@ -40,7 +41,7 @@ def load_model(folder: Path) -> nn.Module:
     with torch.device("meta"):  # shapes first: nothing is allocated for a config that does not fit its file
         check_weights(model_kind(config), tensors, folder / WEIGHTS)
     model = model_kind(config)
-    set_weights(model, tensors)
+    set_weights(model, tensors, folder / WEIGHTS)
     return model.eval()
 
 
@@ -63,29 +64,3 @@ def read_config(path: Path) -> tuple[type, type, dict[str, Any]]:
 
 def family_of(model: nn.Module) -> str:
     return next(name for name, (_, kind) in FAMILIES.items() if type(model) is kind)
-
-
-def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    """Every parameter once: a table that is tied to another is stored under its first name."""
-    return {name: parameter.detach() for name, parameter in model.named_parameters()}
-
-
-def set_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.copy_(tensors[name])
-
-
-def check_weights(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Raise a Problem that lists every tensor which is missing, extra or of another shape."""
-    wanted = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
-    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    faults = [f"missing {name} {wanted[name]}" for name in wanted.keys() - found.keys()]
-    faults += [f"extra {name} {found[name]}" for name in found.keys() - wanted.keys()]
-    faults += [
-        f"{name} is {found[name]}, expected {wanted[name]}"
-        for name in wanted.keys() & found.keys()
-        if wanted[name] != found[name]
-    ]
-    if faults:
-        raise Problem(f"{path} does not fit its {CONFIG}: " + "; ".join(sorted(faults)))

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from regard.checkpoints.files import check_room, sweep, write_file
+from regard.checkpoints.weights import set_weights, weights_of
 from regard.config import to_dict
 from regard.errors import UsageProblem
 from regard.objectives.objective import Asked, Batch
@@ -22,7 +23,7 @@ from regard.training.ahead import Batches
 from regard.training.parallel import together
 from regard.training.report import Metrics, Record, Reporter, default_reporter
 from regard.training.resume import Progress, Terms, locked, wait_for
-from regard.training.saving import Checkpoints, checkpoint_size, restore_weights, weights_of
+from regard.training.saving import Checkpoints, checkpoint_size
 from regard.training.settings import TrainingConfig
 from regard.training.step import Measured, Stepper, device_of, seed_of
 from regard.training.stopping import Stopping
@@ -172,11 +173,11 @@ class Run:
         with torch.no_grad(), self.stepper.precision():
             numbers = evaluate()
         self.asked.train()
-        if self.config.watch not in numbers:
-            raise UsageProblem(f"watch={self.config.watch!r}: an evaluation gives only {', '.join(numbers)}")
+        if self.config.watched not in numbers:
+            raise UsageProblem(f"best={self.config.best!r}: an evaluation gives only {', '.join(numbers)}")
         numbers = dict(zip(numbers, self.ranks.from_first([*numbers.values()], self.stepper.device), strict=True))
         self.tell({"step": self.progress.step, "evaluation": numbers, **about})
-        return numbers[self.config.watch]
+        return numbers[self.config.watched]
 
     def improved(self, evaluate: Evaluate) -> bool:
         """Whether no step before was better; if so, this one is remembered."""
@@ -223,7 +224,7 @@ class Run:
         return self.outcome(**told)
 
     def load(self, steps: list[int]) -> None:
-        restore_weights(self.asked, self.checkpoints.average(steps), self.checkpoints.folder)
+        set_weights(self.asked, self.checkpoints.average(steps), self.checkpoints.folder)
 
     def outcome(self, of: list[int], **told: Any) -> Outcome:
         self.load(of)

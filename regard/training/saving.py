@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 import regard
 from regard.checkpoints.files import Content, check_folder, load_tensors, remove_folder, sweep, write_folder
+from regard.checkpoints.weights import set_weights, weights_of
 from regard.errors import Problem
 from regard.training.resume import FORMAT, Progress, Terms
 
@@ -68,7 +69,7 @@ class Checkpoints:
         return json.loads((self.at(step) / STATE).read_bytes())
 
     def restore(self, step: int, asked: nn.Module, optimizer: torch.optim.Optimizer) -> Progress:
-        restore_weights(asked, self.weights(step), self.at(step))
+        set_weights(asked, self.weights(step), self.at(step))
         restore_optimizer(asked, optimizer, load_tensors(self.at(step) / OPTIMIZER))
         return Progress(**self.state(step)["progress"])
 
@@ -99,28 +100,9 @@ def mean(tensors: list[Tensor]) -> Tensor:
     return torch.stack(tensors).double().mean(0).to(last.dtype) if last.is_floating_point() else last
 
 
-def weights_of(module: nn.Module) -> dict[str, Tensor]:
-    """A module's tensors by name; one that has several names (tied embeddings) by its first alone."""
-    state = module.state_dict(keep_vars=True)
-    first = {id(tensor): name for name, tensor in reversed(state.items())}
-    return {name: tensor.detach() for name, tensor in state.items() if first[id(tensor)] == name}
-
-
 def checkpoint_size(module: nn.Module) -> int:
     """About how many bytes a checkpoint takes: the weights, and two numbers of AdamW's for each."""
     return 3 * sum(tensor.nbytes for tensor in weights_of(module).values())
-
-
-def restore_weights(module: nn.Module, tensors: dict[str, Tensor], place: Path) -> None:
-    own = weights_of(module)
-    wrong = [f"{name} is missing" for name in own.keys() - tensors.keys()]
-    wrong += [f"{name} is not in this model" for name in tensors.keys() - own.keys()]
-    shapes = {name: (list(tensors[name].shape), list(own[name].shape)) for name in own.keys() & tensors.keys()}
-    wrong += [f"{name} is {there}, here {here}" for name, (there, here) in shapes.items() if there != here]
-    if wrong:
-        raise Problem(f"{place} is of another model: {'; '.join(sorted(wrong)[:8])}. Train in a new folder.")
-    for name, tensor in own.items():
-        tensor.copy_(tensors[name])
 
 
 def optimizer_tensors(module: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

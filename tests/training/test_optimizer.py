@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from regard.errors import UsageProblem
-from regard.training.optimizer import OptimizerConfig, adamw, rate_at
-from regard.training.settings import TrainingConfig
+from regard.training.optimizer import adamw, rate_at
+from regard.training.settings import OptimizerConfig, TrainingConfig
 
 SCHEDULES = ["inverse-square-root", "linear", "cosine", "constant"]
 
@@ -64,9 +64,15 @@ def test_counts_are_checked(wrong):
         TrainingConfig(**wrong)
 
 
-@pytest.mark.parametrize(("better", "scores"), [("lower", [3.0, 2.0]), ("higher", [2.0, 3.0])])
-def test_better_is_what_the_config_says(better, scores):
-    config = TrainingConfig(better=better)
+@pytest.mark.parametrize("wrong", ["", "loss", "lowest", "best loss"])
+def test_what_is_best_is_said_in_two_words(wrong):
+    with pytest.raises(UsageProblem, match="highest bleu"):
+        TrainingConfig(best=wrong)
+
+
+@pytest.mark.parametrize(("best", "scores"), [("lowest loss", [3.0, 2.0]), ("highest bleu", [2.0, 3.0])])
+def test_better_is_what_the_config_says(best, scores):
+    config = TrainingConfig(best=best)
     assert config.improves(scores[0], None)
     assert config.improves(scores[1], scores[0])
     assert not config.improves(scores[0], scores[1])

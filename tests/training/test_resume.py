@@ -84,7 +84,7 @@ def test_the_average_is_not_changed_by_an_interruption(tmp_path):
         torch.testing.assert_close(whole.weights[name], mean.to(tensor.dtype), rtol=0, atol=1e-7)
 
 
-@pytest.mark.parametrize("lost", ["restore_optimizer", "restore_weights", "seed_of"])
+@pytest.mark.parametrize("lost", ["restore_optimizer", "set_weights", "seed_of"])
 def test_every_part_of_the_state_matters(tmp_path, monkeypatch, lost):
     """The equality above would not notice a loss it cannot see: take away each part in turn."""
     whole = run(tmp_path / "whole").weights
@@ -361,7 +361,7 @@ def scripted(scores):
 
 
 def test_patience_stops_and_the_best_weights_are_chosen(tmp_path):
-    config = replace(CONFIG, evaluate_every=2, watch="bleu", better="higher", patience=2, keep=1)
+    config = replace(CONFIG, evaluate_every=2, best="highest bleu", patience=2, keep=1)
     outcome = run(tmp_path, config, evaluate=scripted([10.0, 30.0, 20.0, float("nan")]))
     assert (outcome.step, outcome.best, outcome.stopped_because, outcome.chosen) == (8, 30.0, "patience", "best")
     assert_equal(outcome.weights, run(tmp_path / "four", replace(config, steps=4, patience=0), evaluate=None).weights)
@@ -372,7 +372,7 @@ def test_patience_stops_and_the_best_weights_are_chosen(tmp_path):
 
 @pytest.mark.parametrize(("score", "chosen"), [(31.0, "average"), (29.0, "best")])
 def test_the_average_is_chosen_when_it_is_better(tmp_path, score, chosen):
-    config = replace(CONFIG, evaluate_every=6, watch="bleu", better="higher", average=3)
+    config = replace(CONFIG, evaluate_every=6, best="highest bleu", average=3)
     outcome = run(tmp_path, config, evaluate=scripted([30.0, 20.0, score]))
     assert (outcome.chosen, outcome.best) == (chosen, max(score, 30.0))
     assert records(tmp_path)[-1] == {"step": 12, "evaluation": {"bleu": score}, "weights": "average"}

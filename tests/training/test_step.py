@@ -12,7 +12,7 @@ from tiny_run import CONFIG, CountingRows, Next, TinyModel, assert_equal, assert
 from regard.errors import Problem, UsageProblem
 from regard.objectives.objective import Asked
 from regard.training.ahead import DEPTH, ahead
-from regard.training.optimizer import OptimizerConfig
+from regard.training.settings import OptimizerConfig
 
 GOLDEN = Path(__file__).with_name("golden.json")
 
@@ -168,8 +168,8 @@ def test_patience_needs_something_to_wait_for(tmp_path):
 
 
 def test_the_watched_number_must_be_among_those_evaluated(tmp_path):
-    with pytest.raises(UsageProblem, match=r"watch='bleu'.*loss"):
-        run(tmp_path, replace(CONFIG, watch="bleu"))
+    with pytest.raises(UsageProblem, match=r"best='highest bleu'.*loss"):
+        run(tmp_path, replace(CONFIG, best="highest bleu"))
 
 
 def test_compiled_training_is_the_same(tmp_path):

@@ -17,9 +17,8 @@ from regard.errors import Problem
 from regard.objectives.objective import Asked, Objective, Result
 from regard.rows import Tokens
 from regard.training.loop import train
-from regard.training.optimizer import OptimizerConfig
 from regard.training.report import Reporter
-from regard.training.settings import TrainingConfig
+from regard.training.settings import OptimizerConfig, TrainingConfig
 
 VOCABULARY = 12
 OPTIMIZER = OptimizerConfig(rate=0.02, warmup=3, weight_decay=0.01)
