@@ -96,6 +96,8 @@ def checked(kind: Any, value: Any, where: str) -> Any:
         return tuple(checked(arguments[0], item, where) for item in value)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
+    if isinstance(value, dict):
+        raise UsageProblem(f"{where}.{next(iter(value), '')}: {where} has no fields of its own")
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise UsageProblem(f"{where}: expected {kind.__name__}, found {value!r}")
     return value

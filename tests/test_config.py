@@ -64,7 +64,6 @@ def test_a_whole_number_for_a_float_becomes_a_float():
         ("inner.layer", 1, ["inner.layer", "'layers'"]),
         ("zzz", 1, ["zzz", "there are", "limit, name"]),
         ("rate.deep", 1, ["rate.deep", "no fields"]),
-        ("other.layers", 1, ["other.layers", "no fields"]),
         ("", 1, ["Outer"]),
         ("rate", "fast", ["rate", "float", "'fast'"]),
         ("rate", True, ["rate", "float", "True"]),

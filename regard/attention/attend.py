@@ -55,9 +55,10 @@ def by_flash(q: Tensor, memory: Memory, rows: Rows, score: Score, mask: Mask | N
 def by_padding(q, memory: Memory, rows: Rows, score: Score, mask, bias, dropout) -> Tensor:
     Q, K, V = padded(q, rows), padded(memory.k, memory.rows), padded(memory.v, memory.rows)
     allowed = allowed_places(rows, memory.rows, mask)
-    if bias is not None:
-        allowed = bias if allowed is None else bias.masked_fill(~allowed, -torch.inf)
-    out = F.scaled_dot_product_attention(Q, K, V, attn_mask=allowed, scale=score.scale, dropout_p=dropout)
+    added = allowed if bias is None else bias if allowed is None else bias.masked_fill(~allowed, -torch.inf)
+    out = F.scaled_dot_product_attention(Q, K, V, attn_mask=added, scale=score.scale, dropout_p=dropout)
+    if allowed is not None:  # a query without keys looks at nothing; cuDNN would give it something
+        out = out.masked_fill(~allowed.any(-1, keepdim=True), 0.0)
     return rows.unpad(out.transpose(1, 2))
 
 
