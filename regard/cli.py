@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import warnings
+from functools import partial
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Literal, NoReturn
 
@@ -13,12 +16,12 @@ from typer import Argument, Option
 
 from regard import __version__
 from regard.commands.settings import TRANSLATION
-from regard.errors import Problem
+from regard.errors import Problem, UsageProblem
 
-app = typer.Typer(
-    no_args_is_help=True, pretty_exceptions_enable=False, help="Attention models: train, use, look inside."
-)
-train_app = typer.Typer(no_args_is_help=True, help="Train a model from files.")
+# plain text: in the tables of rich_markup_mode there is no room for words on 80 columns
+plain = partial(typer.Typer, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
+app = plain(help="Attention models: train, use, look inside.")
+train_app = plain(help="Train a model from files.")
 app.add_typer(train_app, name="train")
 
 TRAINING, OPTIMIZER = TRANSLATION.training, TRANSLATION.training.optimizer  # what holds if nothing is said
@@ -32,12 +35,18 @@ Encoding = Annotated[str, Option(help="How text files are encoded.")]
 
 
 def main() -> NoReturn:
-    """Run a command; a Problem is told in a line, without a traceback."""
+    """Run a command; what a person can mend is told in a line, without a traceback."""
+    warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")  # as what is read, whatever the terminal's language
     try:
         app()
     except Problem as problem:
         print(f"regard: {problem}", file=sys.stderr)
         sys.exit(problem.exit_code)
+    except OSError as error:  # standard output on a full disk
+        print(f"regard: {error}", file=sys.stderr)
+        sys.exit(1)
     sys.exit(0)
 
 
@@ -137,14 +146,19 @@ def translate(
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `regard translate | head` ends quietly
     if align:
         check_extension(align)
+    if sample and best > 1:
+        raise UsageProblem(f"--best {best} is for a search: leave out --sample")
     how = Sampling(temperature, top_k, top_p, seed) if sample else Beam(beam, penalty, best)
     translator = load(model, device)
     lines = read_lines(text or "-", encoding)
     sources = list(lines) if align else lines
-    written = []
+    written, cut = [], 0
     for found in run(translator, sources, how):
+        cut += found[0].cut
         print(found[0].text if best == 1 else "\t".join(f"{one.score:.4f}\t{one.text}" for one in found), flush=True)
         written += found[:1] if align else []
+    if cut:
+        print(f"warning: lines cut to the first {translator.longest} pieces: {cut}", file=sys.stderr)
     if align:
         for path in write_alignments(align, alignments(translator, list(sources), written, words=not pieces)):
             print(f"wrote {path}", file=sys.stderr)

@@ -19,6 +19,7 @@ from regard.attention.attention import Attention, Watcher
 from regard.attention.mask import Mask
 from regard.attention.memory import Memory
 from regard.attention.score import Score
+from regard.errors import UsageProblem
 from regard.rows import Rows
 
 Seen = dict[str, list[list[Tensor]]]  # name of the attention -> its calls in order -> a row each: (H, queries, keys)
@@ -30,7 +31,10 @@ def watch(
 ) -> Iterator[Seen]:
     """Collect weights of the attentions whose name matches `layers` (as in "decoder.*.cross"), without padding."""
     seen: Seen = {}
-    watched = [(name, m) for name, m in model.named_modules() if isinstance(m, Attention) and fnmatchcase(name, layers)]
+    attentions = {name: m for name, m in model.named_modules() if isinstance(m, Attention)}
+    watched = [(name, attention) for name, attention in attentions.items() if fnmatchcase(name, layers)]
+    if not watched and layers != "*":
+        raise UsageProblem(f"no attention is called {layers!r}; there are: {', '.join(attentions) or 'none'}")
     watchers = [_watcher(seen.setdefault(name, []), heads, rows) for name, _ in watched]
     for (_, attention), watcher in zip(watched, watchers, strict=True):
         attention.watchers.append(watcher)

@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from regard.checkpoints.files import write_file
 from regard.commands.evaluate import evaluate
 from regard.commands.settings import TranslationSettings
@@ -21,21 +23,22 @@ from regard.training.settings import OptimizerConfig, TrainingConfig
 TRAIN, DEV, TEST, SEED = 20_000, 300, 1_000, 1
 EXAMPLES = ("the 3rd of May, 1998", "Saturday, 24 December 2011", "July 4th, '76")
 MODELS: dict[str, tuple[Any, float, int]] = {  # the model, its learning rate, the steps it takes
-    "transformer": (transformer(2, 96, 4, 192, dropout=0.0, norm_first=True), 3e-3, 1200),
-    "rnn": (seq2seq("additive", cell="gru", width=96, dropout=0.0), 5e-3, 800),
+    "transformer": (transformer(2, 64, 4, 256, dropout=0.0, norm_first=True), 4e-3, 2000),
+    "rnn": (seq2seq("cosine", cell="gru", width=128, dropout=0.0), 4e-3, 1500),
 }
 
 
 def demo(out: str | Path = "runs/demo") -> None:
     """Make the corpus, train both, score them on dates they have not seen, translate a few, show what was looked at."""
+    torch.set_num_threads(1)  # the tensors are tiny: two threads would wait for each other
     folder = Path(out)
     files = corpus(folder / "dates")
     for name, (model, rate, steps) in MODELS.items():
         start = time.perf_counter()
         optimizer = OptimizerConfig(rate=rate, schedule="linear", warmup=100)
-        training = TrainingConfig(steps=steps, evaluate_every=400, save_every=400, optimizer=optimizer)
+        training = TrainingConfig(steps=steps, report_every=200, optimizer=optimizer)
         settings = TranslationSettings(
-            files["train"], files["dev"], tokenizer="characters", budget=1024, smoothing=0.0, training=training
+            files["train"], files["dev"], tokenizer="characters", budget=768, smoothing=0.0, training=training
         )
         translator = TranslationRun(settings, model, folder / name).go()
         seconds = time.perf_counter() - start

@@ -23,14 +23,16 @@ class Evaluation:
     exact: Score
     by_length: list[LengthBand]
     hypotheses: list[str]
+    cut: int  # sources too long to be read to the end
 
     def lines(self) -> list[str]:
         scores = [str(self.bleu), str(self.chrf), str(self.exact)]
-        return [*scores, "by source length:", *(f"  {band}" for band in self.by_length)]
+        cut = [f"warning: sources too long to be read to the end: {self.cut}"] if self.cut else []
+        return [*scores, "by source length:", *(f"  {band}" for band in self.by_length), *cut]
 
     def to_dict(self) -> dict[str, Any]:
         scores = [asdict(score) for score in (self.bleu, self.chrf, self.exact)]
-        return {"scores": scores, "by_length": [asdict(band) for band in self.by_length]}
+        return {"scores": scores, "by_length": [asdict(band) for band in self.by_length], "cut": self.cut}
 
 
 def evaluate(
@@ -51,11 +53,13 @@ def evaluate(
     source, target = data
     pairs = read_parallel(source, target, encoding)
     sources, references = pairs.sources, pairs.targets
-    hypotheses = [best[0].text for best in translator.translate(sources, how)]
+    written = [best[0] for best in translator.translate(sources, how)]
+    hypotheses = [one.text for one in written]
     return Evaluation(
         bleu(hypotheses, references, lowercase=lowercase),
         chrf(hypotheses, references, lowercase=lowercase),
         exact_match(hypotheses, references),
         bleu_by_length(sources, hypotheses, references, edges=edges, lowercase=lowercase),
         hypotheses,
+        sum(one.cut for one in written),
     )

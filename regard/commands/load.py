@@ -20,4 +20,6 @@ def load(model: str | Path, device: str | None = None) -> Translator:
         raise Problem(f"{folder}: there is no such folder; give the folder of a model, or of a run that has finished")
     if not (folder / "config.json").exists() and (folder / "model").is_dir():
         folder = folder / "model"
+    elif (folder / "run.json").exists():
+        raise Problem(f"{folder} is a run that has not finished; give its command again, and it goes on to the end")
     return Translator.load(folder, device)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from regard.errors import UsageProblem
 from regard.training.settings import OptimizerConfig, TrainingConfig
 
 
@@ -29,6 +30,13 @@ class TranslationSettings:
     smoothing: float = 0.1
     encoding: str = "utf-8"
     training: TrainingConfig = field(default_factory=for_translation)
+
+    def __post_init__(self) -> None:
+        for name in ("longest", "budget"):
+            if getattr(self, name) < 1:
+                raise UsageProblem(f"{name}={getattr(self, name)}: give 1 or more")
+        if not 0 <= self.smoothing < 1:
+            raise UsageProblem(f"smoothing={self.smoothing}: give 0 (none) or more, below 1")
 
 
 TRANSLATION = TranslationSettings()

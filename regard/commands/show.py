@@ -36,6 +36,8 @@ def show(model: str | Path, settings: tuple[str, ...] = ()) -> Shown:
 
     module: Any
     if Path(model).is_dir():
+        if settings:
+            raise UsageProblem(f"{model} is a model already made: settings change a preset only")
         from regard.commands.load import load
 
         module = load(model, "cpu").model

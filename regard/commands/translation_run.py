@@ -15,6 +15,7 @@ import torch
 
 from regard import __version__
 from regard.checkpoints.files import write_file
+from regard.commands.evaluate import evaluate
 from regard.commands.settings import TranslationSettings
 from regard.commands.show import make_model
 from regard.config import to_dict
@@ -34,6 +35,7 @@ from regard.training.parallel import here, is_first
 from regard.training.resume import differences, wait_for
 
 RUN = "run.json"
+A_DAY = 24 * 3600.0  # for the first rank to learn a vocabulary; should it fail, torchrun ends those that wait
 
 
 class TranslationRun:
@@ -41,6 +43,8 @@ class TranslationRun:
         self.settings, self.folder = settings, folder
         self.train, self.dev = self.read("train", settings.train), self.read("dev", settings.dev)
         self.test = self.read("test", settings.test) if settings.test else None
+        with torch.device("meta"):
+            make_model(model)  # one that cannot be made is refused before the folder is taken
         if is_first():
             self.claim(model)
         self.source, self.target = self.tokenizers()
@@ -53,15 +57,14 @@ class TranslationRun:
         return read_parallel(*files, encoding=self.settings.encoding)
 
     def claim(self, model: Any) -> None:
-        """Take the folder for this run, or see that it is this run's already.  How it is trained, and whether the
-        files are the same, is judged by the loop that resumes it."""
+        """Take the folder for this run, or see that it is this run's already.  Whether the text is the same is judged
+        by the loop that resumes it."""
         place, mine = self.folder / RUN, {"settings": to_dict(self.settings), "model": to_dict(model)}
         if place.exists():
-            before = json.loads(place.read_text())
-            changed = differences(decisive(before), decisive(json.loads(json.dumps(mine))))
+            changed = differences(begun(place), decisive(json.loads(json.dumps(mine))))
             if changed:
                 raise Problem(f"{self.folder} holds another run: {'; '.join(changed)}. Choose another folder.")
-        elif self.folder.exists() and any(self.folder.iterdir()):
+        elif self.folder.is_file() or (self.folder.exists() and any(self.folder.iterdir())):
             raise Problem(f"{self.folder} exists and holds no run of regard. Choose another folder.")
         write_file(place, json.dumps({"regard": __version__} | mine, indent=2).encode())
 
@@ -75,7 +78,7 @@ class TranslationRun:
                 s = self.settings
                 learned = Tokenizer.train(s.tokenizer, lines, s.vocab, lowercase=s.lowercase)
                 write_file(place, learned.to_json().encode())
-            wait_for(place)
+            wait_for(place, A_DAY)
         loaded = [Tokenizer.load(self.folder / name) for name in sides]
         return loaded[0], loaded[-1]
 
@@ -84,43 +87,48 @@ class TranslationRun:
         torch.manual_seed(settings.training.seed)
         translator = Translator(make_model(self.model).to(device), self.source, self.target)
         asked = Asked(translator.model, Translate(settings.smoothing))
-        batches = self.batches(self.train)
-        self.describe()
+        longest = min(settings.longest, translator.places - 1)  # a place is for the first token, or the last
+        batches, dev = self.batches(self.train, longest), self.batches(self.dev, longest)
+        if is_first():
+            self.describe(longest)
         outcome = train(
             asked, batches, settings.training, self.folder,
-            evaluate=lambda: self.evaluation(translator),
+            evaluate=lambda: self.evaluation(translator, dev),
             fingerprint=fingerprint([*settings.train, *settings.dev]),
             allow_changed_data=allow_changed_data,
         )  # fmt: skip
         if outcome.signal:
             sys.exit(outcome.exit_code)
+        translator.model.eval()
         if is_first():
             translator.save(self.folder / "model", self.card(outcome))
-        translator.model.eval()
+            self.score(translator)
         return translator
 
-    def batches(self, pairs: Parallel) -> PairBatches:
+    def batches(self, pairs: Parallel, longest: int) -> PairBatches:
         s = self.settings
-        encoded = encode(pairs, self.source, self.target, s.longest)
+        encoded = encode(pairs, self.source, self.target, longest)
         return PairBatches(encoded, s.budget, s.training.seed, self.target.begin, self.target.end)
 
-    def describe(self) -> None:
+    def describe(self, longest: int) -> None:
         """Tell what the data is like, before the first step."""
-        told = describe_parallel(self.train, self.dev, self.test, self.source, self.target, self.settings.longest)
-        if is_first():
-            print(*told.lines(), sep="\n", file=sys.stderr, flush=True)
+        told = describe_parallel(self.train, self.dev, self.test, self.source, self.target, longest)
+        print(*told.lines(), sep="\n", file=sys.stderr, flush=True)
 
-    def evaluation(self, translator: Translator) -> dict[str, float]:
+    def evaluation(self, translator: Translator, dev: PairBatches) -> dict[str, float]:
         """The loss a token on dev, without smoothing, and BLEU of greedy translations."""
-        batches, plain = self.dev_batches(), Translate(smoothing=0.0)
+        plain, batches = Translate(smoothing=0.0), (dev.at(position) for position in range(dev.per_epoch))
         results = [plain.judge(translator.model, to_device(batch, translator.device)) for batch in batches]
         loss = sum(r.loss.item() for r in results) / sum(r.count.item() for r in results)
         hypotheses = [best[0].text for best in translator.translate(self.dev.sources, GREEDY)]
         return {"loss": loss, "bleu": bleu(hypotheses, self.dev.targets, lowercase=self.settings.lowercase).value}
 
-    def dev_batches(self) -> list[dict[str, Any]]:
-        batches = self.batches(self.dev)
-        return [batches.at(position) for position in range(batches.per_epoch)]
+    def score(self, translator: Translator) -> None:
+        """Tell how good the chosen weights are on the test files, if some were given."""
+        s = self.settings
+        if s.test:
+            scored = evaluate(translator, s.test, lowercase=s.lowercase, encoding=s.encoding)
+            print(f"on {s.test[0]} and {s.test[1]}:", *scored.lines(), sep="\n")
 
     def card(self, outcome: Outcome) -> str:
         """The README of the model: what it is, what it learned from, how good it was."""
@@ -140,7 +148,15 @@ class TranslationRun:
         ])  # fmt: skip
 
 
+def begun(place: Path) -> dict[str, Any]:
+    """What decided the run of a run.json."""
+    try:
+        return decisive(json.loads(place.read_bytes()))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Problem(f"{place} cannot be read ({error!r}). Choose another folder.") from error
+
+
 def decisive(run: dict[str, Any]) -> dict[str, Any]:
-    """What may not change in a run that goes on, of what the loop does not judge itself."""
-    judged = ("train", "dev", "test", "training")
-    return {"settings": {k: v for k, v in run["settings"].items() if k not in judged}, "model": run["model"]}
+    """What may not change in a run that goes on; files may move."""
+    files = ("train", "dev", "test")
+    return {"settings": {k: v for k, v in run["settings"].items() if k not in files}, "model": run["model"]}

@@ -12,6 +12,7 @@ from regard.attention.mask import Mask
 from regard.attention.memory import Memory
 from regard.layers.feed_forward import FeedForward
 from regard.layers.residual import Residual
+from regard.layers.sizes import check_shares, check_sizes
 from regard.rows import Rows
 
 
@@ -25,6 +26,12 @@ class BlockConfig:
     dropout: float = 0.1
     inner_dropout: float = 0.0
     attention: AttentionConfig = field(default_factory=AttentionConfig)
+
+    def __post_init__(self) -> None:
+        check_sizes(self, "width", "inner")
+        check_sizes(self.attention, "heads", "size")
+        check_shares(self, "dropout", "inner_dropout")
+        check_shares(self.attention, "dropout")
 
 
 @dataclass(frozen=True, eq=False)

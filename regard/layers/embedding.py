@@ -8,6 +8,10 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from regard.errors import Problem
+from regard.layers.sizes import check_shares, check_sizes
+from regard.rows import Tokens
+
 
 @dataclass(frozen=True)
 class EmbeddingConfig:
@@ -17,6 +21,10 @@ class EmbeddingConfig:
     longest: int = 1024  # rows a learned table has; sinusoids have no end
     scaled: bool = True  # times sqrt(width): the paper's, for tables that are also the output's weights
     dropout: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_sizes(self, "vocab", "width", "longest")
+        check_shares(self, "dropout")
 
 
 class Embedding(nn.Module):
@@ -29,6 +37,15 @@ class Embedding(nn.Module):
         nn.init.normal_(self.tokens.weight, std=config.width**-0.5 if config.scaled else 0.02)
         if self.positions is not None:
             nn.init.normal_(self.positions.weight, std=0.02)
+
+    def read(self, tokens: Tokens) -> Tensor:  # (N, W)
+        """Whole rows, from their first place."""
+        if self.positions is not None and tokens.rows.longest > self.config.longest:
+            raise Problem(
+                f"a row of {tokens.rows.longest} tokens is longer than the table of positions, which has "
+                f"{self.config.longest}; shorten the text, or train with a larger embedding.longest"
+            )
+        return self(tokens.ids, tokens.rows.at)
 
     def forward(self, ids: Tensor, at: Tensor) -> Tensor:  # (N,), (N,) -> (N, W)
         x = self.tokens(ids)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.errors import UsageProblem
+from regard.layers.sizes import DEEPEST, check_shares, check_sizes
 from regard.rows import Rows
 
 CELLS = {"vanilla": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
@@ -22,6 +23,11 @@ class RecurrentConfig:
     layers: int = 1
     two_way: bool = False  # forwards and backwards with weights of their own, concatenated
     dropout: float = 0.0  # between layers
+
+    def __post_init__(self) -> None:
+        check_sizes(self, "width")
+        check_sizes(self, "layers", largest=DEEPEST)
+        check_shares(self, "dropout")
 
 
 @dataclass(frozen=True, eq=False)

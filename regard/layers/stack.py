@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from regard.attention.mask import CAUSAL
 from regard.layers.block import Block, BlockConfig, Context, Trace
+from regard.layers.sizes import DEEPEST, check_sizes
 from regard.rows import Rows
 
 
@@ -18,6 +19,9 @@ class StackConfig:
     causal: bool = False
     final_norm: bool = False  # wanted where blocks norm first: their last sum is not normed otherwise
     block: BlockConfig = field(default_factory=BlockConfig)
+
+    def __post_init__(self) -> None:
+        check_sizes(self, "layers", largest=DEEPEST)
 
 
 class Stack(nn.Module):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ import torch
 from torch import nn
 
 from regard import __version__
-from regard.checkpoints.files import MANIFEST, Content, check_folder, load_tensors, remove_folder, write_folder
+from regard.checkpoints.files import MANIFEST, PARTIAL, Content, check_folder, load_tensors, write_folder
 from regard.checkpoints.weights import check_weights, set_weights, weights_of
 from regard.config import did_you_mean, from_dict, to_dict
 from regard.errors import Problem
@@ -21,12 +23,24 @@ CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
 
 def save_model(folder: Path, model: nn.Module, others: Mapping[str, bytes]) -> None:
-    """Write a model, and other files beside it, in the place of what was there."""
-    if folder.exists():
-        remove_folder(folder)
+    """Write a model, and other files beside it; a model that was there is replaced once the new one is whole."""
     config = {"model_type": family_of(model), "regard_version": __version__, **to_dict(model.config)}
     own: dict[str, Content] = {CONFIG: json.dumps(config, indent=2).encode(), WEIGHTS: weights_of(model)}
-    write_folder(folder, own | dict(others))
+    if not folder.exists():
+        write_folder(folder, own | dict(others))
+    elif (folder / CONFIG).is_file() and (folder / MANIFEST).is_file():
+        replace_folder(folder, own | dict(others))
+    else:
+        raise Problem(f"{folder} exists and holds no model of regard. Remove it, or choose another folder.")
+
+
+def replace_folder(folder: Path, files: Mapping[str, Content]) -> None:
+    """Write beside, then swap: at every instant there is a whole folder."""
+    new, old = (folder.with_name(f".{folder.name}{PARTIAL}{os.getpid()}-{which}") for which in ("new", "old"))
+    write_folder(new, files)
+    folder.rename(old)
+    new.rename(folder)
+    shutil.rmtree(old)
 
 
 def load_model(folder: Path) -> nn.Module:
@@ -35,14 +49,22 @@ def load_model(folder: Path) -> nn.Module:
         raise Problem(f"{folder}: there is no such folder; give one that holds {CONFIG} and {WEIGHTS}")
     if (folder / MANIFEST).exists():
         check_folder(folder)
-    config_kind, model_kind, settings = read_config(folder / CONFIG)
-    config: Any = from_dict(config_kind, settings, str(folder / CONFIG))
+    outline = outlined(folder / CONFIG)
     tensors = load_tensors(folder / WEIGHTS)
-    with torch.device("meta"):  # shapes first: nothing is allocated for a config that does not fit its file
-        check_weights(model_kind(config), tensors, folder / WEIGHTS)
-    model = model_kind(config)
+    check_weights(outline, tensors, folder / WEIGHTS)
+    model = type(outline)(outline.config)
     set_weights(model, tensors, folder / WEIGHTS)
     return model.eval()
+
+
+def outlined(path: Path) -> nn.Module:
+    """The model a config.json describes, without its numbers: nothing is allocated for a config that fits no file."""
+    config_kind, model_kind, settings = read_config(path)
+    try:
+        with torch.device("meta"):
+            return model_kind(from_dict(config_kind, settings))
+    except Problem as problem:
+        raise Problem(f"{path}: {problem}") from None
 
 
 def read_config(path: Path) -> tuple[type, type, dict[str, Any]]:
@@ -51,14 +73,14 @@ def read_config(path: Path) -> tuple[type, type, dict[str, Any]]:
         settings = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise Problem(f"{path} is missing: this folder does not hold a model") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise Problem(f"{path} cannot be read as JSON: {error}") from None
-    if not isinstance(settings, dict) or "model_type" not in settings:
+    family = settings.pop("model_type", None) if isinstance(settings, dict) else None
+    if not isinstance(family, str):
         raise Problem(f"{path} names no model_type; there are: {', '.join(FAMILIES)}")
-    family = settings.pop("model_type")
     settings.pop("regard_version", None)
     if family not in FAMILIES:
-        raise Problem(f"{path}: no family is called {family!r}; {did_you_mean(str(family), FAMILIES)}")
+        raise Problem(f"{path}: no family is called {family!r}; {did_you_mean(family, FAMILIES)}")
     return *FAMILIES[family], settings
 
 

@@ -13,8 +13,10 @@ from torch import Tensor, nn
 
 from regard.attention.attention import Attention, AttentionConfig
 from regard.attention.memory import Memory
+from regard.errors import UsageProblem
 from regard.layers.embedding import Embedding, EmbeddingConfig
 from regard.layers.recurrent import Hidden, Recurrent, RecurrentConfig
+from regard.layers.sizes import check_equal, check_shares, check_sizes
 from regard.rows import Rows, Tokens
 
 
@@ -27,6 +29,13 @@ class Seq2SeqConfig:
     decoder: RecurrentConfig = field(default_factory=RecurrentConfig)
     attention: AttentionConfig | None = None  # None: the bottleneck
     dropout: float = 0.1  # on what goes to the output
+
+    def __post_init__(self) -> None:
+        check_sizes(self, "target_vocab")
+        check_shares(self, "dropout")
+        if self.attention:
+            check_sizes(self.attention, "heads", "size")
+            check_shares(self.attention, "dropout")
 
 
 def seq2seq(score=None, *, cell="lstm", width=512, layers=1, vocab=8000, dropout=0.3):
@@ -66,7 +75,7 @@ class Recurrence:
 class Seq2Seq(nn.Module):
     def __init__(self, config: Seq2SeqConfig):
         super().__init__()
-        self.config = config
+        self.config = checked(config)
         width, vocab = config.decoder.width, config.target_vocab or config.embedding.vocab
         self.embed = Embedding(config.embedding)
         self.embed_target = Embedding(replace(config.embedding, vocab=vocab)) if config.target_vocab else self.embed
@@ -81,7 +90,7 @@ class Seq2Seq(nn.Module):
     def forward(self, source: Tokens, target: Tokens) -> Tensor:
         """Read all of the target at once; the state that predicts the next token, for every token: (N, W)."""
         began = self.start(source)
-        states, _ = self.decoder(self.embed_target(target.ids, target.rows.at), target.rows, began.hidden)
+        states, _ = self.decoder(self.embed_target.read(target), target.rows, began.hidden)
         return self.look_back(states, target.rows, began.memory)
 
     def look_back(self, states: Tensor, rows: Rows, memory: Memory | None) -> Tensor:  # (N, W) -> (N, W)
@@ -93,10 +102,22 @@ class Seq2Seq(nn.Module):
         return self.out(states)
 
     def start(self, source: Tokens) -> Recurrence:
-        states, last = self.encoder(self.embed(source.ids, source.rows.at), source.rows)
+        states, last = self.encoder(self.embed.read(source), source.rows)
         return Recurrence(last, self.attention.remember(states, source.rows) if self.attention is not None else None)
 
     def step(self, tokens: Tensor, state: Recurrence) -> tuple[Tensor, Recurrence]:  # (B,) -> (B, V)
         rows = Rows.even(len(tokens), 1, tokens.device)
         states, hidden = self.decoder(self.embed_target(tokens, rows.at), rows, state.hidden)
         return self.logits(self.look_back(states, rows, state.memory)), Recurrence(hidden, state.memory)
+
+
+def checked(config: Seq2SeqConfig) -> Seq2SeqConfig:
+    """Whether the parts fit together: asked of a whole config only, for settings are changed one after the other."""
+    encoder, decoder = config.encoder, config.decoder
+    widths = {"encoder.width": encoder.width, "decoder.width": decoder.width}
+    check_equal({"embedding.width": config.embedding.width} | widths)
+    check_equal({"encoder.cell": encoder.cell, "decoder.cell": decoder.cell})
+    check_equal({"encoder.layers": encoder.layers, "decoder.layers": decoder.layers})
+    if decoder.two_way:
+        raise UsageProblem("decoder.two_way must be false: a decoder cannot read what it has yet to write")
+    return config

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 from torch import Tensor, nn
 
 from regard.attention.attention import AttentionConfig
+from regard.errors import UsageProblem
 from regard.layers.block import BlockConfig, Trace
 from regard.layers.embedding import Embedding, EmbeddingConfig
+from regard.layers.sizes import check_equal, check_sizes
 from regard.layers.stack import Stack, StackConfig
 from regard.rows import Rows, Tokens
 
@@ -20,6 +22,9 @@ class TransformerConfig:
     tied: bool = True  # the output's weights are the target's table
     encoder: StackConfig = field(default_factory=StackConfig)
     decoder: StackConfig = field(default_factory=lambda: StackConfig(causal=True, block=BlockConfig(cross=True)))
+
+    def __post_init__(self) -> None:
+        check_sizes(self, "target_vocab")
 
 
 def transformer(layers=6, width=512, heads=8, inner=2048, *, vocab=8000, dropout=0.1, norm_first=False):
@@ -55,7 +60,7 @@ class Written:
 class Transformer(nn.Module):
     def __init__(self, config: TransformerConfig):
         super().__init__()
-        self.config = config
+        self.config = checked(config)
         self.embed = Embedding(config.embedding)
         vocab = config.target_vocab or config.embedding.vocab
         self.embed_target = Embedding(replace(config.embedding, vocab=vocab)) if config.target_vocab else self.embed
@@ -70,12 +75,12 @@ class Transformer(nn.Module):
                 nn.init.zeros_(weight)
 
     def encode(self, source: Tokens) -> Tensor:  # (M, W)
-        return self.encoder(self.embed(source.ids, source.rows.at), source.rows)[0]
+        return self.encoder(self.embed.read(source), source.rows)[0]
 
     def forward(self, source: Tokens, target: Tokens) -> Tensor:
         """Read all of the target at once; the state that predicts the next token, for every token: (N, W)."""
         remembered = self.encode(source), source.rows
-        return self.decoder(self.embed_target(target.ids, target.rows.at), target.rows, remembered)[0]
+        return self.decoder(self.embed_target.read(target), target.rows, remembered)[0]
 
     def logits(self, states: Tensor) -> Tensor:  # (N, W) -> (N, V)
         return self.out(states)
@@ -89,3 +94,16 @@ class Transformer(nn.Module):
         x = self.embed_target(tokens, state.at)
         states, traces = self.decoder(x, rows, was=state.traces, start=state.at)
         return self.logits(states), Written(traces, state.at + 1)
+
+
+def checked(config: TransformerConfig) -> TransformerConfig:
+    """Whether the parts fit together: asked of a whole config only, for settings are changed one after the other."""
+    encoder, decoder = config.encoder, config.decoder
+    widths = {"encoder.block.width": encoder.block.width, "decoder.block.width": decoder.block.width}
+    check_equal({"embedding.width": config.embedding.width} | widths)
+    if encoder.block.cross or not (decoder.block.cross and decoder.causal):
+        raise UsageProblem(
+            "encoder.block.cross must be false, decoder.block.cross and decoder.causal true: "
+            "the decoder looks at the encoder, and not at what it has yet to write"
+        )
+    return config

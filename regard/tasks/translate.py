@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from regard.attention.watch import watch
 from regard.data.batches import sorted_batches
 from regard.decoding.beam import BEAM, Beam, beam_search
 from regard.decoding.decoder import Ends, Hypothesis
 from regard.decoding.sample import Sampling, sample
-from regard.errors import Problem
+from regard.errors import Problem, UsageProblem
+from regard.layers.longest import longest_row
 from regard.models.folder import load_model, save_model
 from regard.rows import Tokens
 from regard.text.tokenizer import Tokenizer
 
 SHARED, SOURCE, TARGET = "tokenizer.json", "source.tokenizer.json", "target.tokenizer.json"
-LONGEST = 1024  # pieces of a source that are read; a longer one is cut
+LONGEST = 1024  # pieces of a source that are read, or fewer where the model's tables end; a longer one is cut
 BUDGET = 4096  # tokens of a batch, each beam counted
 
 
@@ -32,6 +33,7 @@ class Translation:
     tokens: list[int]
     score: float  # what hypotheses are ranked by
     log_probability: float
+    cut: bool = False  # its source was too long, and not read to the end
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,22 +45,35 @@ class Attended:
     weights: np.ndarray  # (target, source)
 
 
+@dataclass(frozen=True)
+class Places(Ends):
+    """Where writing ends for a model that has only so many places."""
+
+    longest: int = LONGEST
+
+    def limits(self, source: Tokens) -> Tensor:  # (B,)
+        return super().limits(source).clamp(max=self.longest)
+
+
 class Translator:
     """A model with its tokenizers (one for both sides, or one each)."""
 
     def __init__(self, model: nn.Module, source: Tokenizer, target: Tokenizer):
         self.model: Any = model
         self.source, self.target = source, target
+        self.places = longest_row(model)
+        self.longest = min(LONGEST, self.places - 1)  # a place is for the end
 
     @classmethod
     def load(cls, folder: str | Path, device: torch.device | str | None = None) -> Translator:
         folder = Path(folder)
-        model: Any = load_model(folder).to(device or default_device())
-        names = (SHARED, SHARED) if (folder / SHARED).exists() else (SOURCE, TARGET)
-        source, target = (Tokenizer.load(folder / name) for name in names)
+        model: Any = moved(load_model(folder), device)
+        names = [SHARED] if (folder / SHARED).exists() else [SOURCE, TARGET]
+        loaded = [Tokenizer.load(folder / name) for name in names]
+        source, target = loaded[0], loaded[-1]
         embedding = model.config.embedding.vocab
         sizes = (embedding, model.config.target_vocab or embedding)
-        for name, tokenizer, size in zip(names, (source, target), sizes, strict=True):
+        for name, tokenizer, size in zip((names[0], names[-1]), (source, target), sizes, strict=True):
             if tokenizer.size != size:
                 raise Problem(
                     f"{folder / name} has {tokenizer.size} pieces and the model was made for {size}: "
@@ -85,21 +100,22 @@ class Translator:
         return self.translate([text], Beam(size, **settings))[0][0].text
 
     def translate(self, texts: Sequence[str], how: Beam | Sampling | None = None) -> list[list[Translation]]:
-        """The best translations of each text, best first, in the order of the texts; an empty text stays empty."""
+        """The best translations of each text, best first, in the order of the texts; a blank text becomes empty."""
         how = how or BEAM
-        encoded = self.encode(texts)
+        pieces = self.source.encode_batch(list(texts))
+        encoded = [self.row(one) for one in pieces]
         found: list[list[Translation]] = [[Translation("", [], 0.0, 0.0)] for _ in texts]
-        full = [number for number, row in enumerate(encoded) if len(row) > 1]
+        full = [number for number, text in enumerate(texts) if text.strip() and pieces[number]]
         beams = how.size if isinstance(how, Beam) else 1
         for batch in sorted_batches([len(encoded[number]) for number in full], max(BUDGET // beams, 1)):
             numbers = [full[i] for i in batch]
             for number, row in zip(numbers, self.decode([encoded[n] for n in numbers], how), strict=True):
-                found[number] = row
+                found[number] = [replace(one, cut=len(pieces[number]) > self.longest) for one in row]
         return found
 
     def decode(self, rows: list[list[int]], how: Beam | Sampling) -> list[list[Translation]]:
         """One batch, as the model sees it."""
-        source, ends = Tokens.of(rows, self.device), Ends(self.target.begin, self.target.end)
+        source, ends = Tokens.of(rows, self.device), Places(self.target.begin, self.target.end, longest=self.places)
         was_training = self.model.training
         self.model.eval()
         if isinstance(how, Beam):
@@ -110,18 +126,19 @@ class Translator:
         return [[self.translation(one) for one in row] for row in written]
 
     def translation(self, written: Hypothesis) -> Translation:
-        text = self.target.decode(written.tokens)
+        text = self.target.decode(written.tokens).replace("\n", " ")  # a vocabulary of bytes could break the line
         return Translation(text, written.tokens, written.score, written.log_probability)
 
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Source rows: at most LONGEST pieces, then the end, so that no row is empty."""
-        return [[*row[:LONGEST], self.source.end] for row in self.source.encode_batch(list(texts))]
+    def row(self, pieces: list[int]) -> list[int]:
+        """A source as the model reads it: as many pieces as it can, then the end, so that no row is empty."""
+        return [*pieces[: self.longest], self.source.end]
 
     def attention(self, sources: Sequence[str], targets: Sequence[Translation | str]) -> list[Attended]:
         """What the model looks at when it writes these targets: the mean over the heads of its layers.
         Reading a text at once looks where writing it step by step did."""
+        rows = [self.row(pieces) for pieces in self.source.encode_batch(list(sources))]
         wanted = [self.target.encode(t) if isinstance(t, str) else t.tokens for t in targets]
-        return [self._attended(row, out) for row, out in zip(self.encode(sources), wanted, strict=True)]
+        return [self._attended(row, out) for row, out in zip(rows, wanted, strict=True)]
 
     @torch.inference_mode()
     def _attended(self, row: list[int], out: list[int]) -> Attended:
@@ -142,5 +159,10 @@ def looks_back(name: str) -> bool:
     return name == "attention" or name.endswith(".cross")
 
 
-def default_device() -> torch.device:
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+def moved(model: nn.Module, device: torch.device | str | None) -> nn.Module:
+    """The model on a device; by default a GPU where there is one."""
+    try:
+        return model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    except (RuntimeError, AssertionError) as error:  # torch's ways to say that there is none, or no room on it
+        reason = str(error).splitlines()[0]
+        raise UsageProblem(f"device {str(device)!r} cannot be used here ({reason}); try cpu") from error

@@ -10,12 +10,14 @@ import json
 import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.cells import cell_len, set_cell_size
 
+from regard.checkpoints.files import write_file
 from regard.errors import Problem, UsageProblem
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -96,10 +98,12 @@ class Alignment:
         except ImportError:
             raise Problem(f"{path}: pictures need matplotlib; install it by: pip install 'regard[plot]'") from None
         # no date and no random identifiers, so that the same alignment is the same file
-        metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(Path(path).suffix.lower())
+        suffix, drawn = Path(path).suffix.lower(), BytesIO()
+        metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(suffix)
         with matplotlib.rc_context({"svg.hashsalt": "regard"}), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Glyph")  # a character no font has is drawn as a box
-            self._figure().savefig(path, dpi=150, bbox_inches="tight", metadata=metadata)
+            self._figure().savefig(drawn, format=suffix[1:], dpi=150, bbox_inches="tight", metadata=metadata)
+        write_file(Path(path), drawn.getvalue())
 
     def _figure(self) -> Any:
         from matplotlib.figure import Figure
@@ -151,11 +155,11 @@ def write_alignments(path: str | Path, alignments: Sequence[Alignment]) -> list[
     suffix = check_extension(path)
     if suffix == ".txt":
         lines = [alignment.text() + "\n" for alignment in alignments]
-        path.write_text("".join(lines), encoding="utf-8")
+        write_file(path, "".join(lines).encode())
     elif suffix == ".json":
         items = [json.dumps(alignment.json(), ensure_ascii=False) for alignment in alignments]
         # a lone surrogate has no UTF-8, and its backslash form is what JSON writes for it
-        path.write_text("[\n" + ",\n".join(items) + "\n]\n", encoding="utf-8", errors="backslashreplace")
+        write_file(path, ("[\n" + ",\n".join(items) + "\n]\n").encode(errors="backslashreplace"))
     else:
         return _write_pictures(path, alignments)
     return [path]

@@ -1,0 +1,126 @@
+"""What every command owes: help at once, a clear no to what it does not know, and checks that no option removes."""
+
+from __future__ import annotations
+
+import ast
+import os
+import resource
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+import regard
+from regard.cli import app, main
+
+SLOW = ("torch", "numpy", "tokenizers", "matplotlib", "sklearn", "sacrebleu")
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
+
+
+def leaves(command, path=()):
+    """Every command that can be called, by the words that call it."""
+    inner = getattr(command, "commands", None)
+    if inner is None:
+        return {path: command}
+    return {words: leaf for name, one in inner.items() for words, leaf in leaves(one, (*path, name)).items()}
+
+
+COMMANDS = leaves(typer.main.get_command(app))
+EVERY = pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+
+
+def call(monkeypatch, *words: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["regard", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return ended.value.code
+
+
+def python(*arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, *arguments], env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
+
+
+def test_the_commands_are_functions_too():
+    verbs = {words[0] for words in COMMANDS} - {"demo"}
+    assert {"train", "translate", "evaluate", "tokenizer", "show"} <= verbs <= set(regard.__all__)
+
+
+@EVERY
+def test_help_says_what_every_option_is_for(monkeypatch, capsys, words):
+    assert call(monkeypatch, *words, "--help") == 0
+    told = capsys.readouterr().out
+    for parameter in COMMANDS[words].params:
+        assert parameter.help, f"{' '.join(words)}: {parameter.name} has no help"
+        assert any(name in told for name in parameter.opts), parameter.name
+
+
+@EVERY
+def test_an_unknown_option_is_refused(monkeypatch, capsys, words):
+    assert call(monkeypatch, *words, "--modell", "x") == 2
+    error = capsys.readouterr().err
+    assert "--modell" in error and "Traceback" not in error
+    if any("--model" in parameter.opts for parameter in COMMANDS[words].params):
+        assert "--model" in error.replace("--modell", "")
+
+
+@pytest.mark.parametrize(
+    "words, told",
+    [(["translat"], "Did you mean 'translate'"), (["train", "tranlate"], "Did you mean 'translate'"),
+     (["evaluate"], "Missing option '--model'"), (["train", "translate"], "Missing option '--train'"),
+     ([], "COMMAND [ARGS]")],
+)  # fmt: skip
+def test_a_misspelt_verb_or_a_missing_option_is_refused(monkeypatch, capsys, words, told):
+    assert call(monkeypatch, *words) == 2
+    printed = capsys.readouterr()
+    assert told in printed.err + printed.out and "Traceback" not in printed.err
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["train", "translate", "--help"]], ids=" ".join)
+def test_help_comes_at_once(words):
+    """Seconds of processor time, for others may keep this machine busy."""
+    seconds = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert python("-m", "regard", *words).returncode == 0
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert statistics.median(seconds) < 0.5
+
+
+def test_help_and_version_load_nothing_heavy():
+    words = [["--version"], ["--help"], *([*words, "--help"] for words in COMMANDS)]
+    code = f"""
+import sys
+from regard.cli import main
+for words in {words}:
+    sys.argv = ["regard", *words]
+    try:
+        main()
+    except SystemExit as ended:
+        assert ended.code == 0
+    assert not set({SLOW}) & set(sys.modules), words
+"""
+    done = python("-c", code)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"regard {regard.__version__}\n")
+
+
+def test_no_check_is_lost_when_python_optimizes(tmp_path):
+    for name, lines in (("a", 2), ("b", 3)):
+        (tmp_path / name).write_text("text\n" * lines)
+    files = [str(tmp_path / "a"), str(tmp_path / "b")]
+    unequal = python("-O", "-m", "regard", "train", "translate", "--train", *files, "--dev", *files)
+    assert unequal.returncode == 1 and "a has 2 lines" in unequal.stderr and "Traceback" not in unequal.stderr
+    for path in Path(regard.__file__).parent.rglob("*.py"):
+        assert not any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(path.read_text()))), path
+
+
+def test_every_public_name_is_there():
+    for name in regard.__all__:
+        assert getattr(regard, name) is not None
+    assert set(regard.__all__) == set(dir(regard))
+    with pytest.raises(AttributeError, match="regard has no 'translat'"):
+        regard.translat  # noqa: B018
