@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -45,9 +46,10 @@ class Ends:
     end: int
     ratio: float = 2.0  # a row ends at ratio * its source's length + slack at the latest, whatever is beside it
     slack: int = 10
+    longest: int = sys.maxsize  # places the model has
 
     def limits(self, source: Tokens) -> Tensor:  # (B,)
-        return (source.rows.lengths * self.ratio).long() + self.slack
+        return ((source.rows.lengths * self.ratio).long() + self.slack).clamp(max=self.longest)
 
     def forced(self, logits: Tensor, at_limit: Tensor) -> Tensor:
         """Rows at their limit can only end."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from regard.attention.watch import watch
 from regard.data.batches import sorted_batches
@@ -43,16 +43,6 @@ class Attended:
     source: list[str]
     target: list[str]
     weights: np.ndarray  # (target, source)
-
-
-@dataclass(frozen=True)
-class Places(Ends):
-    """Where writing ends for a model that has only so many places."""
-
-    longest: int = LONGEST
-
-    def limits(self, source: Tokens) -> Tensor:  # (B,)
-        return super().limits(source).clamp(max=self.longest)
 
 
 class Translator:
@@ -115,7 +105,7 @@ class Translator:
 
     def decode(self, rows: list[list[int]], how: Beam | Sampling) -> list[list[Translation]]:
         """One batch, as the model sees it."""
-        source, ends = Tokens.of(rows, self.device), Places(self.target.begin, self.target.end, longest=self.places)
+        source, ends = Tokens.of(rows, self.device), Ends(self.target.begin, self.target.end, longest=self.places)
         was_training = self.model.training
         self.model.eval()
         if isinstance(how, Beam):
