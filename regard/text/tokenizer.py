@@ -2,121 +2,63 @@
 
 from __future__ import annotations
 
-import re
+import json
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import tokenizers
-from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import decoders, processors
 
 from regard.errors import Problem, UsageProblem
+from regard.text.files import read_text
+from regard.text.frame import Frame
+from regard.text.kinds import KINDS, learn, untrained
+from regard.text.vocabulary import ROLES, SPACE, UNKNOWNS, Vocabulary, printable, whole
 
 SPECIAL = ("<unk>", "<s>", "</s>")  # ids 0, 1, 2 of what is trained here; no padding token, for there is no padding
-UNKNOWNS = ("<unk>", "[UNK]")
-BEGINS = ("<s>", "[CLS]", "<bos>", "<|endoftext|>")
-ENDS = ("</s>", "[SEP]", "<eos>", "<|endoftext|>")
-LARGEST = 64 * 2**20  # bytes of a tokenizer.json; the largest published ones have about half of that
-LONGEST = 10_000  # characters learned from at once: learning merges is quadratic in a word's length
-SPACE = "▁"
+ENCODER = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # for an encoder, as everyone knows it
+FILE, SETTINGS = "tokenizer.json", "tokenizer_config.json"
+
+Spans = list[tuple[int, int]]  # where pieces begin and end in a text, in characters
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """How a kind cuts text into words, learns their pieces, and joins them again."""
+class Tokenizer(Vocabulary):
+    """Cuts text into the pieces of a vocabulary.  Special tokens are never added to text, and never read from it
+    unless allowed: a text that spells one is text.  Nothing is cut or padded, whatever a loaded file says of that."""
 
-    model: models.Model
-    trainer: Callable[..., trainers.Trainer]
-    cut: pre_tokenizers.PreTokenizer
-    join: decoders.Decoder | None
-    normalize: tuple[normalizers.Normalizer, ...] = (normalizers.NFC(),)
-    fills: bool = True  # `vocab` is a goal, not only a ceiling
-
-
-def bpe() -> Recipe:
-    """Sennrich et al. 2016.  Spaces are kept as ▁ before words, other white space and punctuation stand alone."""
-    white, punctuation = pre_tokenizers.Split(Regex(r"\s"), "isolated"), pre_tokenizers.Punctuation("isolated")
-    cut = pre_tokenizers.Sequence([pre_tokenizers.Metaspace(), white, punctuation])
-    trainer = partial(trainers.BpeTrainer, min_frequency=2)
-    return Recipe(models.BPE(unk_token="<unk>"), trainer, cut, decoders.Metaspace())
-
-
-def byte_bpe() -> Recipe:
-    """GPT-2's: pieces of bytes, so that nothing is unknown and decoding gives back every text exactly."""
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = partial(trainers.BpeTrainer, min_frequency=2, initial_alphabet=alphabet)
-    cut = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    return Recipe(models.BPE(), trainer, cut, decoders.ByteLevel(), normalize=())
-
-
-def wordpiece() -> Recipe:
-    """BERT's: ## marks pieces that continue a word; a word of over 100 characters is unknown; spacing is not kept."""
-    clean = normalizers.BertNormalizer(strip_accents=False, lowercase=False)
-    trainer = partial(trainers.WordPieceTrainer, min_frequency=2)
-    cut, join = pre_tokenizers.BertPreTokenizer(), decoders.WordPiece()
-    return Recipe(models.WordPiece(unk_token="<unk>"), trainer, cut, join, (normalizers.NFC(), clean))
-
-
-def unigram() -> Recipe:
-    """Kudo 2018, with SentencePiece's NFKC."""
-    trainer = partial(trainers.UnigramTrainer, unk_token="<unk>")
-    return Recipe(
-        models.Unigram(), trainer, pre_tokenizers.Metaspace(), decoders.Metaspace(), normalize=(normalizers.NFKC(),)
-    )
-
-
-def words() -> Recipe:
-    """The most frequent words between white space."""
-    model = models.WordLevel(unk_token="<unk>")
-    return Recipe(model, trainers.WordLevelTrainer, pre_tokenizers.WhitespaceSplit(), None, fills=False)
-
-
-def characters() -> Recipe:
-    """The most frequent characters, white space too."""
-    model, cut = models.WordLevel(unk_token="<unk>"), pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
-    return Recipe(model, trainers.WordLevelTrainer, cut, decoders.Fuse(), fills=False)
-
-
-KINDS = {
-    "bpe": bpe,
-    "byte-bpe": byte_bpe,
-    "wordpiece": wordpiece,
-    "unigram": unigram,
-    "words": words,
-    "characters": characters,
-}
-
-
-class Tokenizer:
-    """Cuts text into the pieces of a vocabulary.  Special tokens are never read from text and never added to it:
-    a text that spells one is text.  Nothing is cut or padded, whatever a loaded file says about that."""
-
-    def __init__(self, inner: tokenizers.Tokenizer, text: str):
+    def __init__(self, inner: tokenizers.Tokenizer, text: str, settings: dict[str, Any] | None = None):
         self._text = text  # kept because the library does not write every number as it read it
-        inner.no_padding()
-        inner.no_truncation()
-        inner.encode_special_tokens = True  # that is, as the text they are
-        self._inner = inner
+        self._settings = settings  # of a published tokenizer_config.json, for others to read again
+        self._inner = _modest(inner)
+        self._readers: dict[tuple[str, ...], tokenizers.Tokenizer] = {(): self._inner}
         self.size = max(inner.get_vocab().values(), default=-1) + 1
-        special = {id for id, token in inner.get_added_tokens_decoder().items() if token.special}
-        self._silent = special - {inner.token_to_id(name) for name in UNKNOWNS}
+        self._special = {token.content: id for id, token in inner.get_added_tokens_decoder().items() if token.special}
+        self._silent = {id for name, id in self._special.items() if name not in UNKNOWNS}
 
     @classmethod
-    def train(cls, kind: str, lines: Iterable[str], vocab: int = 8000, *, lowercase: bool = False) -> Tokenizer:
-        """Learn a vocabulary of `vocab` entries, the three special ones counted; warns when the text yields fewer."""
+    def train(
+        cls,
+        kind: str,
+        lines: Iterable[str],
+        vocab: int = 8000,
+        *,
+        lowercase: bool = False,
+        special: Sequence[str] = SPECIAL,
+    ) -> Tokenizer:
+        """Learn a vocabulary of `vocab` entries, the special ones counted; warns when the text yields fewer."""
         if kind not in KINDS:
             raise UsageProblem(f"no tokenizer is called {kind!r}; choose one of {', '.join(KINDS)}")
-        if vocab <= len(SPECIAL):
-            raise UsageProblem(f"a vocabulary of {vocab} leaves no room beside {' '.join(SPECIAL)}; ask for more")
-        recipe = KINDS[kind]()
-        inner = tokenizers.Tokenizer(recipe.model)
-        inner.pre_tokenizer, inner.decoder = recipe.cut, recipe.join
-        inner.normalizer = normalizers.Sequence([*[normalizers.Lowercase()] * lowercase, *recipe.normalize])
-        trainer = recipe.trainer(vocab_size=vocab, special_tokens=list(SPECIAL), show_progress=False)
-        _learn(inner, trainer, lines, vocab)
+        if vocab <= len(special):
+            raise UsageProblem(f"a vocabulary of {vocab} leaves no room beside {' '.join(special)}; ask for more")
+        recipe = KINDS[kind](next((name for name in UNKNOWNS if name in special), UNKNOWNS[0]))
+        inner = untrained(recipe, lowercase)
+        learn(inner, recipe, lines, vocab, special)
+        if "[CLS]" in special:
+            inner.post_processor = bert_frame(inner)
         size = inner.get_vocab_size()
         if size < vocab and recipe.fills:
             warnings.warn(f"asked for {vocab} {kind} pieces, but the text yields only {size}", stacklevel=2)
@@ -124,22 +66,12 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: str | Path) -> Tokenizer:
-        path = Path(path)
-        try:
-            size = path.stat().st_size
-            if size > LARGEST:
-                raise Problem(f"{path} has {size:,} bytes, over the {LARGEST:,} a tokenizer.json may have")
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise Problem(f"{path} cannot be read ({error}). Give the path of a tokenizer.json.") from error
-        return cls.from_json(text, str(path))
+        return cls.from_json(read_text(Path(path)), str(path))
 
     @classmethod
-    def from_json(cls, text: str, name: str = "the text") -> Tokenizer:
-        try:
-            return cls(tokenizers.Tokenizer.from_str(text), text)
-        except Exception as error:  # the library raises nothing narrower
-            raise Problem(f"{name} is no tokenizer.json ({error}). Fetch or train it again.") from error
+    def from_json(cls, text: str, name: str = "the text", settings: dict[str, Any] | None = None) -> Tokenizer:
+        with faults_of(name):
+            return cls(tokenizers.Tokenizer.from_str(text), text, settings)
 
     def save(self, path: str | Path) -> None:
         from regard.checkpoints.files import write_file
@@ -149,38 +81,58 @@ class Tokenizer:
     def to_json(self) -> str:
         return self._text
 
-    @cached_property
-    def begin(self) -> int:
-        return self._special(BEGINS, "beginning")
+    def files(self) -> dict[str, bytes]:
+        """tokenizer.json, and the tokenizer_config.json without which the reference library rebuilds some by guess."""
+        roles = {role: name for role, names in ROLES.items() for name in names[::-1] if name in self._special}
+        settings = self._settings or {"tokenizer_class": "PreTrainedTokenizerFast", **roles}
+        return {FILE: self._text.encode(), SETTINGS: json.dumps(settings, indent=2).encode()}
+
+    def special(self, name: str) -> int | None:
+        return self._special.get(name)
 
     @cached_property
-    def end(self) -> int:
-        return self._special(ENDS, "end")
+    def frame(self) -> Frame:
+        """What stands around a text or a pair: the file's own rule, or BERT's where there is none but BERT's tokens."""
+        length, pair = len(self.encode("a")), self._inner.encode("a", "a")
+        one, two = pair.sequence_ids.index(0), pair.sequence_ids.index(1)
+        around = tuple(pair.ids[:one]), tuple(pair.ids[one + length : two]), tuple(pair.ids[two + length :])
+        if any(around):
+            return Frame(*around, segments=1 in pair.type_ids)
+        if "[CLS]" in self._special:
+            return Frame((self.begin,), (self.end,), (self.end,), segments=True)
+        return Frame((), (), (), segments=False)
 
-    @cached_property
-    def unknown(self) -> int:
-        return self._special(UNKNOWNS, "unknown pieces")
+    def encode(self, text: str, allow: Sequence[str] = ()) -> list[int]:
+        return self.encode_batch([text], allow)[0]
 
-    def encode(self, text: str) -> list[int]:
-        return self.encode_batch([text])[0]
+    def encode_batch(self, texts: Sequence[str], allow: Sequence[str] = ()) -> list[list[int]]:
+        """The ids of each text; a special token that is allowed is read where a text spells it."""
+        reader = self._reader(tuple(allow))
+        encodings = reader.encode_batch_fast([whole(text) for text in texts], add_special_tokens=False)
+        return [self._only_text(encoding.ids, allow) for encoding in encodings]
 
-    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text; half a surrogate pair, which is no character, is read as U+FFFD."""
-        encodings = self._inner.encode_batch_fast([_whole(text) for text in texts], add_special_tokens=False)
-        return [self._plain(encoding.ids) for encoding in encodings]
+    def encode_spans(self, text: str) -> tuple[list[int], Spans]:
+        return self.encode_spans_batch([text])[0]
+
+    def encode_spans_batch(self, texts: Sequence[str]) -> list[tuple[list[int], Spans]]:
+        """The ids of each text, and from where to where in it each piece reaches."""
+        encodings = self._inner.encode_batch([whole(text) for text in texts], add_special_tokens=False)
+        return [(self._only_text(encoding.ids), encoding.offsets) for encoding in encodings]
+
+    def encode_words(self, words: Sequence[str]) -> tuple[list[int], list[int]]:
+        """The ids of a text that is cut into words, and which word each piece is of; a word may have no pieces."""
+        words = [whole(word) for word in words]
+        if isinstance(self._inner.decoder, decoders.ByteLevel):  # which knows the start of a word by its space
+            words = [" " + word.removeprefix(" ") if word else word for word in words]
+        encoding = self._inner.encode(words, is_pretokenized=True, add_special_tokens=False)
+        return self._only_text(encoding.ids), [word for word in encoding.word_ids if word is not None]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids, without beginnings and ends; what was unknown is shown as such."""
-        self._check(ids)
+        self.check(ids)
         return self._inner.decode([id for id in ids if id not in self._silent], skip_special_tokens=False)
 
-    def decode_batch(self, rows: Sequence[Sequence[int]]) -> list[str]:
-        return [self.decode(row) for row in rows]
-
     def piece(self, id: int) -> str:
-        """The piece as it can be printed.  Whatever the kind, ▁ stands for a space before it, and a control
-        character is escaped; bytes that are only part of a character are �."""
-        self._check([id])
+        self.check([id])
         piece, join = self._inner.id_to_token(id) or "", self._inner.decoder
         if id in self._silent or piece in UNKNOWNS:
             return piece
@@ -190,54 +142,48 @@ class Tokenizer:
             piece = piece[2:] if piece.startswith("##") else SPACE + piece
         elif join is None:
             piece = SPACE + piece
-        return _printable(piece.replace(" ", SPACE))
+        return printable(piece.replace(" ", SPACE))
 
-    def pieces(self, text: str) -> list[str]:
-        return [self.piece(id) for id in self.encode(text)]
+    def _reader(self, allow: tuple[str, ...]) -> tokenizers.Tokenizer:
+        """The same tokenizer, but one to which the allowed tokens are not special: those it reads from text."""
+        if allow not in self._readers:
+            for name in allow:
+                if name not in self._special:
+                    raise UsageProblem(f"{name!r} cannot be allowed in a text: the tokenizer has no such special token")
+            content = json.loads(self._text)
+            for token in content["added_tokens"]:
+                token["special"] = token["special"] and token["content"] not in allow
+            self._readers[allow] = _modest(tokenizers.Tokenizer.from_str(json.dumps(content)))
+        return self._readers[allow]
 
-    def _special(self, names: Sequence[str], what: str) -> int:
-        for name in names:
-            if (id := self._inner.token_to_id(name)) is not None:
-                return id
-        raise Problem(f"the tokenizer has no token for {what}: none of {' '.join(names)} is in its vocabulary")
-
-    def _plain(self, ids: list[int]) -> list[int]:
+    def _only_text(self, ids: list[int], allow: Sequence[str] = ()) -> list[int]:
         """Where a special token is a word or piece like others, a text can still spell it: then it is unknown."""
-        return ids if self._silent.isdisjoint(ids) else [self.unknown if id in self._silent else id for id in ids]
-
-    def _check(self, ids: Iterable[int]) -> None:
-        for id in ids:
-            if not 0 <= id < self.size:
-                raise Problem(f"id {id} is not in the vocabulary, whose ids are 0 to {self.size - 1}")
+        silent = self._silent - {self._special[name] for name in allow}
+        return ids if silent.isdisjoint(ids) else [self.unknown if id in silent else id for id in ids]
 
 
-def _learn(inner: tokenizers.Tokenizer, trainer: trainers.Trainer, lines: Iterable[str], vocab: int) -> None:
-    texts = _teachable(lines)
-    first = next((text for text in texts if not text.isspace()), None)
-    if first is None:
-        raise Problem("there is no text to train a tokenizer on: all lines are blank")
-    remedy = "Ask for a larger one, or for byte-bpe, which knows every character by its bytes."
+def bert_frame(inner: tokenizers.Tokenizer) -> processors.TemplateProcessing:
+    """[CLS] a [SEP] b [SEP], the second text being segment 1."""
+    return processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(name, inner.token_to_id(name)) for name in ("[CLS]", "[SEP]")],
+    )
+
+
+@contextmanager
+def faults_of(name: str) -> Iterator[None]:
+    """What the library finds wrong, said with the name of the files.  It can also panic, which is no Exception."""
     try:
-        inner.train_from_iterator(chain([first], texts), trainer)
-    except Problem:
+        yield
+    except (Problem, KeyboardInterrupt, SystemExit):
         raise
-    except Exception as error:  # the library raises nothing narrower
-        raise Problem(f"a vocabulary of {vocab} cannot be learned ({error}). {remedy}") from error
-    if (size := inner.get_vocab_size()) > vocab:
-        raise Problem(f"a vocabulary of {vocab} cannot hold the text's characters, which need {size}. {remedy}")
+    except BaseException as error:
+        raise Problem(f"{name} makes no tokenizer ({error}). Fetch or train it again.") from error
 
 
-def _teachable(lines: Iterable[str]) -> Iterator[str]:
-    """Lines without what looks like special tokens, in parts of bearable length."""
-    special = re.compile("|".join(SPECIAL))
-    for line in lines:
-        text = special.sub(" ", _whole(line))
-        yield from (text[start : start + LONGEST] for start in range(0, len(text), LONGEST))
-
-
-def _whole(text: str) -> str:
-    return re.sub("[\ud800-\udfff]", "\ufffd", text)
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+def _modest(inner: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
+    inner.no_padding()
+    inner.no_truncation()
+    inner.encode_special_tokens = True  # that is, as the text they are
+    return inner

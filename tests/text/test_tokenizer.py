@@ -6,9 +6,11 @@ import warnings
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mixed_text import reference
 
 from regard.errors import Problem, UsageProblem
-from regard.text.tokenizer import KINDS, SPECIAL, Tokenizer
+from regard.text.frame import Frame
+from regard.text.tokenizer import ENCODER, KINDS, SPECIAL, Tokenizer
 
 LECTURE = ["low"] * 5 + ["lower"] * 2 + ["newest"] * 6 + ["widest"] * 3
 LINES = ["Ein Mann, der (gerade) Fahrrad fährt!", "die Frau  lacht, x ß 日本 <s>", "A man rides a bike."] * 5
@@ -175,11 +177,12 @@ def test_a_saved_tokenizer_is_the_same(tokenizer, tmp_path):
 
 def test_files_that_are_no_tokenizers(tmp_path, monkeypatch):
     broken = tmp_path / "tokenizer.json"
-    for content in (b"", b"{", b"{}", b"[]", b"\xff\xfe", b"[" * 100_000):
+    model = {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": [["a", "b"]]}  # over which the library panics
+    for content in (b"", b"{", b"{}", b"[]", b"\xff\xfe", b"[" * 100_000, json.dumps({"model": model}).encode()):
         broken.write_bytes(content)
         with pytest.raises(Problem, match=r"tokenizer\.json"):
             Tokenizer.load(broken)
-    monkeypatch.setattr("regard.text.tokenizer.LARGEST", 100)
+    monkeypatch.setattr("regard.text.files.LARGEST", 100)
     broken.write_bytes(b" " * 101)
     with pytest.raises(Problem, match="101 bytes"):
         Tokenizer.load(broken)
@@ -205,3 +208,18 @@ def test_a_tokenizer_without_special_tokens_says_so():
     bare["added_tokens"], bare["model"]["vocab"] = [], {"a": 0}
     with pytest.raises(Problem, match="</s>"):
         Tokenizer.from_json(json.dumps(bare)).end  # noqa: B018
+
+
+def test_a_vocabulary_for_an_encoder(kind, tmp_path):
+    tokenizer = train(kind, special=ENCODER)
+    assert (tokenizer.pad, tokenizer.unknown, tokenizer.begin, tokenizer.end, tokenizer.mask) == (0, 1, 2, 3, 4)
+    assert tokenizer.frame == Frame((2,), (3,), (3,), segments=True)
+    ids = tokenizer.encode("A [MASK] man", allow=("[MASK]",))
+    assert ids.count(4) == 1
+    assert not {2, 3, 4} & set(tokenizer.encode("[CLS] A [MASK] [SEP]"))
+    for name, content in tokenizer.files().items():
+        (tmp_path / name).write_bytes(content)
+    theirs = reference().AutoTokenizer.from_pretrained(tmp_path)
+    row, segments = tokenizer.frame.row(ids, tokenizer.encode("rides"))
+    found = theirs("A [MASK] man", "rides", return_token_type_ids=True)
+    assert (found["input_ids"], found["token_type_ids"], theirs.mask_token_id) == (row, segments, 4)

@@ -1,0 +1,71 @@
+"""The vocabularies of Marian's translators (opus-mt): SentencePiece cuts the text, vocab.json numbers the pieces."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from regard.errors import Problem
+from regard.text.files import AGAIN, read_bytes, read_ids
+from regard.text.vocabulary import ENDS, PADS, SPACE, Vocabulary, printable, whole
+
+LANGUAGE = re.compile(">>.*?<<", re.DOTALL)  # before a text, the language to translate it into
+
+
+class Marian(Vocabulary):
+    """One side of a translator.  What it writes begins with the padding token."""
+
+    def __init__(self, model: Path, ids: Path):
+        self._files = {path.name: read_bytes(path) for path in (model, ids)}
+        self._cut = processor(model, self._files[model.name])
+        self._ids = read_ids(ids)
+        self._names = {id: name for name, id in self._ids.items()}
+        self._silent = {*ENDS, *PADS}
+        self.size = max(self._names, default=-1) + 1
+
+    def special(self, name: str) -> int | None:
+        return self._ids.get(name)
+
+    @cached_property
+    def begin(self) -> int:
+        return self.needed(PADS, "beginning")
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        return [[self._id(piece) for piece in self._pieces(whole(text))] for text in texts]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        self.check(ids)
+        names = [self._names.get(id, "") for id in ids]
+        return "".join(name for name in names if name not in self._silent).replace(SPACE, " ").strip()
+
+    def piece(self, id: int) -> str:
+        self.check([id])
+        return printable(self._names.get(id, ""))
+
+    def files(self) -> dict[str, bytes]:
+        return self._files
+
+    def _pieces(self, text: str) -> list[str]:
+        language = LANGUAGE.match(text)
+        if language is None:
+            return self._cut.encode(text, out_type=str)
+        return [language[0], *self._cut.encode(text[language.end() :], out_type=str)]
+
+    def _id(self, piece: str) -> int:
+        return self.unknown if piece in self._silent else self._ids.get(piece, self.unknown)
+
+
+def processor(path: Path, data: bytes) -> Any:
+    try:
+        from sentencepiece import SentencePieceProcessor
+    except ImportError as error:
+        raise Problem(f"{path} can be read only by SentencePiece: pip install 'regard[spm]'") from error
+    cut = SentencePieceProcessor()
+    try:
+        cut.LoadFromSerializedProto(data)
+    except RuntimeError as error:
+        raise Problem(f"{path} is no SentencePiece model ({error}). {AGAIN}") from error
+    return cut
