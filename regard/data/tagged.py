@@ -1,0 +1,175 @@
+"""Sentences with a tag for each word, from CoNLL columns or CoNLL-U; and the entities that IOB and BIOES tags spell."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import chain, groupby, islice
+from pathlib import Path
+from typing import Literal
+
+from regard.config import did_you_mean
+from regard.data.lines import read_lines
+from regard.errors import Problem, UsageProblem
+
+Scheme = Literal["IOB1", "IOB2", "BIOES", "none"]
+Row = tuple[int, list[str]]  # the number of a line, and its cells
+Entity = tuple[str, int, int]  # its kind, its first word, and the word after its last
+
+CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+CONLLU_ROW = re.compile(r"\d+([.-]\d+)?\t(.*\t){8}")
+LOOK = 20  # lines in which CoNLL-U shows itself
+SPELLED = re.compile(r"([BIESLU])(?:-(.*))?")  # L and U are what BILOU calls E and S
+BEGIN, END = "BSU", "ESLU"
+
+
+@dataclass(frozen=True, eq=False)
+class Tagged:
+    """Sentences as words and their tags."""
+
+    source: str
+    words: list[list[str]]
+    tags: list[list[str]]
+    starts: array[int]  # the line each sentence begins at
+    scheme: Scheme  # "none" where tags spell no entities: parts of speech
+    orphans: int  # entities without a proper beginning: an I- or E- that nothing goes before
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def place(self, sentence: int) -> str:
+        return f"{self.source}, sentence at line {self.starts[sentence]}"
+
+
+def read_tagged(
+    path: str | Path, column: int | str | None = None, *, word: int | None = None, encoding: str = "utf-8"
+) -> Tagged:
+    """A word a line, its columns between tabs or spaces, and a blank line after a sentence.
+
+    The word is the first column and its tag the last, unless numbers from 1 say otherwise.  In CoNLL-U, which is known
+    by its ten columns, they are "form" and "upos", and the tag's column may be named.  Tags stay as they are."""
+    lines = read_lines(path, encoding)
+    start = list(islice(lines, LOOK))
+    conllu = any(CONLLU_ROW.match(line) for line in start)
+    words, tags, starts = list[list[str]](), list[list[str]](), array("q")
+    for full, group in groupby(_rows(chain(start, lines), str(path), conllu), key=lambda row: bool(row[1])):
+        if full:
+            sentence = list(group)
+            last = len(sentence[0][1])
+            words.append(_column(sentence, 1 + conllu if word is None else word, str(path)))
+            tags.append(_column(sentence, ("upos" if conllu else last) if column is None else column, str(path)))
+            starts.append(sentence[0][0])
+    if not words:
+        raise Problem(f"{path} has no words. Give a file with a word and its tag on each line.")
+    scheme, orphans = scheme_of(tags, str(path))
+    return Tagged(str(path), words, tags, starts, scheme, orphans)
+
+
+def entities(tags: Sequence[str]) -> list[Entity]:
+    """What the tags of a sentence spell, in any of the schemes, by the rules of conlleval: an I- or E- begins an
+    entity too where none of its kind goes before."""
+    found: list[Entity] = []
+    start, before = None, ("O", "")
+    for place, (mark, kind) in enumerate(map(_parts, [*tags, "O"])):
+        if start is not None and (mark in BEGIN or mark == "O" or before[0] in END or kind != before[1]):
+            found.append((before[1], start, place))
+            start = None
+        if start is None and mark != "O":
+            start = place
+        before = mark, kind
+    return found
+
+
+def scheme_of(sentences: Iterable[Sequence[str]], source: str = "tags") -> tuple[Scheme, int]:
+    """The scheme of tags, and how many entities begin as it does not allow.  IOB2 and BIOES mark each beginning; IOB1
+    only that of an entity which follows another of its kind at once."""
+    distinct: set[str] = set()
+    orphans = apart = 0
+    for tags in sentences:
+        distinct.update(tags)
+        found = entities(tags)
+        ends = {(kind, end) for kind, _, end in found}
+        for kind, start, _ in found:
+            marked = _parts(tags[start])[0] in BEGIN
+            orphans += not marked
+            apart += marked and (kind, start) not in ends
+    marks = _marks(distinct, source)
+    if not marks:
+        return "none", 0
+    if marks & set(END):
+        return "BIOES", orphans
+    return ("IOB1", 0) if orphans and not apart else ("IOB2", orphans)
+
+
+def to_iob2(tagged: Tagged, *, repair: bool = False) -> Tagged:
+    """The same entities with a B- at each beginning.  One that should have had a mark there and has none keeps its I-
+    unless it is to be repaired."""
+    if tagged.scheme == "none":
+        return tagged
+    mend = repair or tagged.scheme == "IOB1"
+    tags = [_respelled(sentence, mend) for sentence in tagged.tags]
+    return replace(tagged, tags=tags, scheme="IOB2", orphans=0 if mend else tagged.orphans)
+
+
+def _rows(lines: Iterable[str], source: str, conllu: bool) -> Iterator[Row]:
+    """The cells of each word with the number of its line; no cells where a sentence ends."""
+    width = None
+    for number, line in enumerate(lines, 1):
+        cells = line.split("\t") if "\t" in line else [cell for cell in line.split(" ") if cell]
+        if not line.strip() or cells[0] == "-DOCSTART-":
+            yield number, []
+        elif conllu and (line.startswith("#") or not cells[0].isdecimal()):
+            continue  # a comment, the range of a multiword token, or a word that is not in the text
+        elif len(cells) != (width := width or max(len(cells), 2)):
+            raise Problem(
+                f"{source}, line {number} has {len(cells)} columns where {width} are expected. Mend the line."
+            )
+        else:
+            yield number, cells
+
+
+def _column(sentence: list[Row], column: int | str, source: str) -> list[str]:
+    width = len(sentence[0][1])
+    places = {str(place + 1): place for place in range(width)}
+    if width == len(CONLLU):
+        places |= {name: place for place, name in enumerate(CONLLU)}
+    if str(column) not in places:
+        raise UsageProblem(f"{source} has no column {column!r}; {did_you_mean(str(column), places)}")
+    found = [cells[places[str(column)]].strip() for _, cells in sentence]
+    if "" in found:
+        raise Problem(f"{source}, line {sentence[found.index('')][0]}: column {column} is blank. Mend the line.")
+    return found
+
+
+@lru_cache(4096)
+def _parts(tag: str) -> tuple[str, str]:
+    """The mark of a tag and the kind of its entity."""
+    found = SPELLED.fullmatch(tag)
+    return (found[1], found[2] or "") if found else ("O", "")
+
+
+def _marks(distinct: set[str], source: str) -> set[str]:
+    """The marks that tags use, or none if they spell no entities; refused if they are of no scheme."""
+    spelled = {tag for tag in distinct if SPELLED.fullmatch(tag)}
+    marks, odd = {tag[0] for tag in spelled} | {"O"}, distinct - spelled - {"O"}
+    if odd and not ("O" in distinct and any("-" in tag for tag in spelled)):
+        return set()
+    if odd or (marks & set(END) and not marks & set(BEGIN)):
+        raise Problem(
+            f"{source}: {', '.join(sorted(odd or spelled)[:5])} fit no scheme; give IOB1, IOB2 or BIOES tags."
+        )
+    return marks
+
+
+def _respelled(tags: Sequence[str], repair: bool) -> list[str]:
+    spelled, found = ["O"] * len(tags), entities(tags)
+    ends = {(kind, end) for kind, _, end in found}
+    for kind, start, end in found:
+        needed = repair or (kind, start) in ends  # or else it would become one with the entity before it
+        first = "B" if needed or _parts(tags[start])[0] in BEGIN else "I"
+        marks = [first, *"I" * (end - start - 1)]
+        spelled[start:end] = [f"{mark}-{kind}" if kind else mark for mark in marks]
+    return spelled
