@@ -20,17 +20,18 @@ from regard.rows import Rows
 class BlockConfig:
     width: int = 512
     inner: int = 2048
-    activation: Literal["relu", "gelu", "swish"] = "relu"
+    activation: Literal["relu", "gelu", "gelu-tanh", "swish", "tanh"] = "relu"
     norm_first: bool = False  # the paper's order is norm last
     cross: bool = False
     dropout: float = 0.1
     inner_dropout: float = 0.0
+    epsilon: float = 1e-5  # of the norms
     attention: AttentionConfig = field(default_factory=AttentionConfig)
 
     def __post_init__(self) -> None:
         check_sizes(self, "width", "inner")
         check_sizes(self.attention, "heads", "size")
-        check_shares(self, "dropout", "inner_dropout")
+        check_shares(self, "dropout", "inner_dropout", "epsilon")
         check_shares(self.attention, "dropout")
 
 
@@ -60,7 +61,7 @@ class Block(nn.Module):
         super().__init__()
 
         def residual() -> Residual:
-            return Residual(config.width, config.dropout, norm_first=config.norm_first)
+            return Residual(config.width, config.dropout, norm_first=config.norm_first, epsilon=config.epsilon)
 
         self.attention, self.attention_residual = Attention(config.width, config.attention), residual()
         across = replace(config.attention, rotary=False)  # places of two texts are at no distance from each other

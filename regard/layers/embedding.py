@@ -1,7 +1,8 @@
-"""Tokens as vectors, with their positions added: learned, or the Transformer's sinusoids."""
+"""Tokens as vectors, with their positions added: learned, or the Transformer's sinusoids; and their types, normed."""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,9 +22,13 @@ class EmbeddingConfig:
     longest: int = 1024  # rows a learned table has; sinusoids have no end
     scaled: bool = True  # times sqrt(width): the paper's, for tables that are also the output's weights
     dropout: float = 0.1
+    first: int = 0  # the place of a row's first token: RoBERTa counts from 2
+    types: int = 0  # kinds of tokens, such as BERT's two segments
+    epsilon: float | None = None  # of a norm over the sum; None: there is none
 
     def __post_init__(self) -> None:
         check_sizes(self, "vocab", "width", "longest")
+        check_sizes(self, *(name for name in ("first", "types") if getattr(self, name)))  # these may be 0
         check_shares(self, "dropout")
 
 
@@ -33,29 +38,39 @@ class Embedding(nn.Module):
         self.config = config
         self.tokens = nn.Embedding(config.vocab, config.width)
         self.positions = nn.Embedding(config.longest, config.width) if config.positions == "learned" else None
+        self.types = nn.Embedding(config.types, config.width) if config.types else None
+        self.norm = nn.LayerNorm(config.width, config.epsilon) if config.epsilon is not None else None
         self.dropout = nn.Dropout(config.dropout)
         nn.init.normal_(self.tokens.weight, std=config.width**-0.5 if config.scaled else 0.02)
-        if self.positions is not None:
-            nn.init.normal_(self.positions.weight, std=0.02)
+        for table in (self.positions, self.types):
+            if table is not None:
+                nn.init.normal_(table.weight, std=0.02)
 
-    def read(self, tokens: Tokens) -> Tensor:  # (N, W)
+    @property
+    def places(self) -> int:
+        """How many tokens a row may have."""
+        return sys.maxsize if self.positions is None else self.config.longest - self.config.first
+
+    def read(self, tokens: Tokens, types: Tensor | None = None) -> Tensor:  # (N, W)
         """Whole rows, from their first place."""
-        if self.positions is not None and tokens.rows.longest > self.config.longest:
+        if tokens.rows.longest > self.places:
             raise Problem(
                 f"a row of {tokens.rows.longest} tokens is longer than the table of positions, which has "
-                f"{self.config.longest}; shorten the text, or train with a larger embedding.longest"
+                f"{self.places}; shorten the text, or train with a larger embedding.longest"
             )
-        return self(tokens.ids, tokens.rows.at)
+        return self(tokens.ids, tokens.rows.at, types)
 
-    def forward(self, ids: Tensor, at: Tensor) -> Tensor:  # (N,), (N,) -> (N, W)
+    def forward(self, ids: Tensor, at: Tensor, types: Tensor | None = None) -> Tensor:  # (N,) each -> (N, W)
         x = self.tokens(ids)
         if self.config.scaled:
             x = x * self.config.width**0.5
+        if self.types is not None:
+            x = x + (self.types.weight[0] if types is None else self.types(types))
         if self.positions is not None:
-            x = x + self.positions(at)
+            x = x + self.positions(at + self.config.first)
         elif self.config.positions == "sinusoidal":
             x = x + sinusoids(at, self.config.width).to(x.dtype)
-        return self.dropout(x)
+        return self.dropout(x if self.norm is None else self.norm(x))
 
 
 def sinusoids(at: Tensor, width: int) -> Tensor:  # (N,) -> (N, W)

@@ -12,6 +12,6 @@ from regard.layers.embedding import Embedding
 
 def longest_row(model: nn.Module) -> int:
     """The most tokens a row may have; a number beyond any row where nothing limits it."""
-    tables = [m.config.longest for m in model.modules() if isinstance(m, Embedding) and m.positions is not None]
+    tables = [m.places for m in model.modules() if isinstance(m, Embedding)]
     scores = [m.weight.out_features for m in model.modules() if isinstance(m, Location)]
     return min(tables + scores, default=sys.maxsize)

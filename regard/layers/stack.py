@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -16,18 +17,21 @@ from regard.rows import Rows
 @dataclass(frozen=True)
 class StackConfig:
     layers: int = 6
+    distinct: int | None = None  # how many blocks of their own the layers have; None: each one, as usual (ALBERT: 1)
     causal: bool = False
     final_norm: bool = False  # wanted where blocks norm first: their last sum is not normed otherwise
     block: BlockConfig = field(default_factory=BlockConfig)
 
     def __post_init__(self) -> None:
-        check_sizes(self, "layers", largest=DEEPEST)
+        check_sizes(self, "layers", "distinct", largest=DEEPEST)
 
 
 class Stack(nn.Module):
     def __init__(self, config: StackConfig):
         super().__init__()
-        self.blocks = nn.ModuleList(Block(config.block) for _ in range(config.layers))
+        distinct = config.distinct or config.layers
+        self.blocks = nn.ModuleList(Block(config.block) for _ in range(distinct))
+        self.order = [number * distinct // config.layers for number in range(config.layers)]  # which block a layer is
         self.norm = nn.LayerNorm(config.block.width) if config.final_norm else nn.Identity()
         self.mask = CAUSAL if config.causal else None
 
@@ -40,13 +44,18 @@ class Stack(nn.Module):
         start: Tensor | int = 0,
     ) -> tuple[Tensor, list[Trace]]:
         """What the layers make of x, and the traces with which to go on after it."""
-        see = Context(rows, self.mask, source, start)
         traces = []
-        for number, block in enumerate(self.blocks):
-            x, trace = block(x, see, was[number] if was else Trace())
+        for state, trace in self.each(x, Context(rows, self.mask, source, start), was):
+            x = state
             traces.append(trace)
         return self.norm(x), traces
 
+    def each(self, x: Tensor, see: Context, was: list[Trace] | None = None) -> Iterator[tuple[Tensor, Trace]]:
+        """What each layer makes of x, and its trace."""
+        for layer, number in enumerate(self.order):
+            x, trace = self.blocks[number](x, see, was[layer] if was else Trace())
+            yield x, trace
+
     def begin(self, source: Tensor, rows: Rows) -> list[Trace]:
         """Traces before the first token: the source, remembered once for each layer."""
-        return [Trace(source=cast(Block, block).remember_source(source, rows)) for block in self.blocks]
+        return [Trace(source=cast(Block, self.blocks[n]).remember_source(source, rows)) for n in self.order]

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from regard.models import seq2seq, transformer
+from regard.models import albert, bert, distilbert, electra, roberta, seq2seq, transformer
 
-PRESETS = seq2seq.PRESETS | transformer.PRESETS
+TRANSLATORS = seq2seq.PRESETS | transformer.PRESETS
+ENCODERS = bert.PRESETS | roberta.PRESETS | distilbert.PRESETS | albert.PRESETS | electra.PRESETS
+PRESETS = TRANSLATORS | ENCODERS
+
+PUBLISHED = {  # model_type in a config.json that others wrote, too
+    "bert": bert.FAMILY,
+    "roberta": roberta.FAMILY,
+    "distilbert": distilbert.FAMILY,
+    "albert": albert.FAMILY,
+    "electra": electra.FAMILY,
+}
 
 FAMILIES = {  # model_type in config.json -> config and module
     "seq2seq": (seq2seq.Seq2SeqConfig, seq2seq.Seq2Seq),

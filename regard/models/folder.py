@@ -13,23 +13,37 @@ import torch
 from torch import nn
 
 from regard import __version__
-from regard.checkpoints.files import MANIFEST, PARTIAL, Content, check_folder, load_tensors, write_folder
+from regard.checkpoints.files import (
+    MANIFEST,
+    PARTIAL,
+    WEIGHTS,
+    Content,
+    check_folder,
+    load_tensors,
+    load_weights,
+    write_folder,
+)
 from regard.checkpoints.weights import check_weights, set_weights, weights_of
 from regard.config import did_you_mean, from_dict, to_dict
-from regard.errors import Problem
-from regard.models import FAMILIES
+from regard.errors import Problem, UsageProblem
+from regard.models import FAMILIES, PUBLISHED
+from regard.models.published import Published
 
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
+CONFIG = "config.json"
 
 
 def save_model(folder: Path, model: nn.Module, others: Mapping[str, bytes]) -> None:
-    """Write a model, and other files beside it; a model that was there is replaced once the new one is whole."""
+    """Write a model, and other files beside it."""
     config = {"model_type": family_of(model), "regard_version": __version__, **to_dict(model.config)}
-    own: dict[str, Content] = {CONFIG: json.dumps(config, indent=2).encode(), WEIGHTS: weights_of(model)}
+    save_files(folder, {CONFIG: json.dumps(config, indent=2).encode(), WEIGHTS: weights_of(model), **others})
+
+
+def save_files(folder: Path, files: Mapping[str, Content]) -> None:
+    """Write a model's folder; a model that was there is replaced once the new one is whole."""
     if not folder.exists():
-        write_folder(folder, own | dict(others))
+        write_folder(folder, files)
     elif (folder / CONFIG).is_file() and (folder / MANIFEST).is_file():
-        replace_folder(folder, own | dict(others))
+        replace_folder(folder, files)
     else:
         raise Problem(f"{folder} exists and holds no model of regard. Remove it, or choose another folder.")
 
@@ -43,12 +57,34 @@ def replace_folder(folder: Path, files: Mapping[str, Content]) -> None:
     shutil.rmtree(old)
 
 
-def load_model(folder: Path) -> nn.Module:
-    """The model of a folder, ready for use; every tensor accounted for."""
+def checked_folder(folder: Path) -> None:
     if not folder.is_dir():
         raise Problem(f"{folder}: there is no such folder; give one that holds {CONFIG} and {WEIGHTS}")
     if (folder / MANIFEST).exists():
         check_folder(folder)
+
+
+def load_published(folder: Path) -> Published:
+    """The encoder of a folder that we or others wrote, with the heads it carries; every tensor accounted for."""
+    checked_folder(folder)
+    named, settings = read_json(folder / CONFIG)
+    if named and named not in PUBLISHED:
+        known = did_you_mean(named, [*PUBLISHED, *FAMILIES])
+        raise Problem(f"{folder / CONFIG}: no encoder's family is called {named!r}; {known}")
+    tensors, faults = load_weights(folder), []
+    for family in [named] if named else PUBLISHED:  # the oldest configs do not say what they are of: the names do
+        try:
+            return PUBLISHED[family].load({"model_type": family, **settings}, tensors, folder)
+        except UsageProblem as problem:
+            faults.append(Problem(f"{folder / CONFIG}: {problem}"))
+        except Problem as problem:
+            faults.append(problem)
+    raise faults[0]
+
+
+def load_model(folder: Path) -> nn.Module:
+    """The model of a folder of ours, ready for use; every tensor accounted for."""
+    checked_folder(folder)
     outline = outlined(folder / CONFIG)
     tensors = load_tensors(folder / WEIGHTS)
     check_weights(outline, tensors, folder / WEIGHTS)
@@ -68,20 +104,28 @@ def outlined(path: Path) -> nn.Module:
 
 
 def read_config(path: Path) -> tuple[type, type, dict[str, Any]]:
-    """The kinds of config and model a config.json names, and the settings in it."""
+    """The kinds of config and model a config.json of ours names, and the settings in it."""
+    family, settings = read_json(path)
+    settings.pop("regard_version", None)
+    if not family:
+        raise Problem(f"{path} names no model_type; there are: {', '.join(FAMILIES)}")
+    if family not in FAMILIES:
+        raise Problem(f"{path}: no family is called {family!r}; {did_you_mean(family, FAMILIES)}")
+    return *FAMILIES[family], settings
+
+
+def read_json(path: Path) -> tuple[str, dict[str, Any]]:
+    """The family a config.json names, if it names one, and what else it says."""
     try:
         settings = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise Problem(f"{path} is missing: this folder does not hold a model") from None
     except (OSError, ValueError, RecursionError) as error:
         raise Problem(f"{path} cannot be read as JSON: {error}") from None
-    family = settings.pop("model_type", None) if isinstance(settings, dict) else None
+    family = settings.pop("model_type", "") if isinstance(settings, dict) else None
     if not isinstance(family, str):
-        raise Problem(f"{path} names no model_type; there are: {', '.join(FAMILIES)}")
-    settings.pop("regard_version", None)
-    if family not in FAMILIES:
-        raise Problem(f"{path}: no family is called {family!r}; {did_you_mean(family, FAMILIES)}")
-    return *FAMILIES[family], settings
+        raise Problem(f"{path} names no model_type; there are: {', '.join([*FAMILIES, *PUBLISHED])}")
+    return family, settings
 
 
 def family_of(model: nn.Module) -> str:

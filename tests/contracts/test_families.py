@@ -9,7 +9,7 @@ import torch
 
 from regard.attention.watch import watch
 from regard.config import change, from_dict, to_dict
-from regard.models import FAMILIES, PRESETS
+from regard.models import FAMILIES, TRANSLATORS
 from regard.objectives.objective import Asked
 from regard.objectives.translate import Translate
 from regard.rows import Tokens
@@ -38,7 +38,7 @@ def has(config, path: str) -> bool:
 
 
 def tiny(name: str):
-    config = PRESETS[name]
+    config = TRANSLATORS[name]
     for path, value in SMALL.items():
         config = change(config, path, value) if has(config, path) else config
     return config
@@ -49,7 +49,7 @@ def build(config) -> torch.nn.Module:
     return next(module for kind, module in FAMILIES.values() if isinstance(config, kind))(config)
 
 
-@pytest.fixture(params=PRESETS)
+@pytest.fixture(params=TRANSLATORS)
 def model(request):
     return build(tiny(request.param)).eval()
 
@@ -66,9 +66,9 @@ SOURCES = [[5, 3, 8, 2], [4], [7, 9, 6, 3, 10, 2], [3, 2]]
 TARGETS = [[6, 4], [3, 5, 9, 11, 8], [], [8, 7, 7]]
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", TRANSLATORS)
 def test_a_config_survives_json(name):
-    config = PRESETS[name]
+    config = TRANSLATORS[name]
     assert from_dict(type(config), json.loads(json.dumps(to_dict(config)))) == config
 
 

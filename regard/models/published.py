@@ -1,0 +1,164 @@
+"""Families that are published elsewhere: their config.json, their names for tensors, the heads their files carry.
+
+What a folder says is read through fixed tables.  A folder is known by the names in its file, since what its config
+calls it is not always true: the first BERT's says masked LM and carries the next-sentence head too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.checkpoints.files import Content
+from regard.checkpoints.rules import Rules
+from regard.checkpoints.settings import Settings
+from regard.checkpoints.weights import check_weights, set_weights, weights_of
+from regard.errors import Problem
+from regard.models.encoder import Encoder, EncoderConfig, Head, HeadedEncoder, Role, WordHead
+
+
+@dataclass(frozen=True)
+class HeadNames:
+    """A head by what it is for, and what its parts are called in their files."""
+
+    role: Role
+    out: str | None = None
+    dense: str | None = None
+    activation: str | None = None  # behind dense; None: the blocks'
+    first: bool = False
+
+    @property
+    def rules(self) -> Rules:
+        parts = (("dense", self.dense), ("out", self.out))
+        return Rules(tuple((f"heads.{self.role}.{ours}", theirs) for ours, theirs in parts if theirs))
+
+    def make(self, config: EncoderConfig, outputs: Mapping[str, int]) -> Head:
+        block = config.stack.block
+        count = outputs.get(self.out, 1) if self.out else None  # one that is missing is told of with all the others
+        activation = (self.activation or block.activation) if self.dense else None
+        return Head(block.width, activation, count, first=self.first)
+
+
+@dataclass(frozen=True)
+class WordHeadNames:
+    """The head that scores every word.  Its weights are the embedding's, and stand in some files a second time."""
+
+    dense: str
+    norm: str
+    bias: str  # the module whose bias it is
+    twins: Mapping[str, str]  # second name -> first name
+    activation: str | None = None  # None: the blocks'
+    role: Role = "masked"
+    out = None
+
+    @property
+    def rules(self) -> Rules:
+        rows = (("heads.masked.dense", self.dense), ("heads.masked.norm", self.norm), ("heads.masked", self.bias))
+        return Rules(rows, self.twins)
+
+    def make(self, config: EncoderConfig, outputs: Mapping[str, int]) -> WordHead:
+        return WordHead(config, self.activation)
+
+
+Heads = tuple[HeadNames | WordHeadNames, ...]
+
+
+def rules_of(heads: Heads) -> Rules:
+    return sum((head.rules for head in heads), Rules(()))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a file holds: an encoder and heads, under these names."""
+
+    architecture: str
+    rules: Rules
+    heads: Heads
+
+    def make(self, config: EncoderConfig, tensors: Mapping[str, Tensor]) -> HeadedEncoder:
+        outputs = {name.removesuffix(".bias"): t.numel() for name, t in tensors.items() if name.endswith(".bias")}
+        return HeadedEncoder(Encoder(config), {head.role: head.make(config, outputs) for head in self.heads})
+
+
+@dataclass(frozen=True)
+class EncoderFamily:
+    default: EncoderConfig  # what a config.json means that is silent
+    settings: Settings
+    body: Rules
+    prefix: str  # of the body's names where there is a head
+    heads: Mapping[str, Heads]  # architecture -> its heads; the first is the bare encoder, without a prefix
+
+    def rules(self, architecture: str) -> Rules:
+        bare = architecture == next(iter(self.heads))
+        return (self.body if bare else self.body.under(self.prefix)) + rules_of(self.heads[architecture])
+
+    def layouts(self, named: object) -> Iterator[Layout]:
+        """What a file may hold, first what it is called.  Many carry a pooler that nothing in them uses, or lack it."""
+        bare, pooler = next(iter(self.heads.items()))
+        for architecture, heads in sorted(self.heads.items(), key=lambda item: [item[0]] != named):
+            rules = self.rules(architecture)
+            yield Layout(architecture, rules, heads)
+            if architecture == bare:
+                yield Layout(bare, rules.under(self.prefix), heads)
+                yield Layout(bare, self.body, ())
+                yield Layout(bare, self.body.under(self.prefix), ())
+            else:
+                yield Layout(architecture, rules + rules_of(pooler).under(self.prefix), heads + pooler)
+
+    def load(self, theirs: dict[str, Any], tensors: Mapping[str, Tensor], place: Path) -> Published:
+        """A model from what a config.json and a file of tensors say."""
+        config = self.settings.load(self.default, theirs)
+        layout, ours = self.recognise(config, tensors, theirs.get("architectures"), place)
+        model = layout.make(config, tensors)
+        set_weights(model, ours, place)
+        constants = {name: tensors[name] for name in layout.rules.ignored if name in tensors}
+        twins = {second: first for second, first in layout.rules.tied.items() if second in tensors}
+        precision = reduce(torch.promote_types, {tensor.dtype for tensor in ours.values()})
+        return Published(self, layout, theirs, model.eval(), constants, twins, precision)
+
+    def recognise(
+        self, config: EncoderConfig, tensors: Mapping[str, Tensor], named: object, place: Path
+    ) -> tuple[Layout, dict[str, Tensor]]:
+        """What a file holds, and its tensors by our names."""
+        faults = []
+        for layout in self.layouts(named):
+            try:
+                ours = layout.rules.load(tensors, place)
+                with torch.device("meta"):  # nothing is allocated for a config that fits no file
+                    check_weights(layout.make(config, tensors), ours, place)
+                return layout, ours
+            except Problem as problem:
+                faults.append(problem)
+        raise faults[0]
+
+
+@dataclass(frozen=True)
+class Published:
+    """A model with all that is needed to write its folder again."""
+
+    family: EncoderFamily
+    layout: Layout
+    theirs: dict[str, Any]  # its config.json, what we do not know included
+    model: HeadedEncoder
+    constants: Mapping[str, Tensor]  # what its file holds that is no weight
+    twins: Mapping[str, str]  # tensors that stand in its file twice: second name -> first
+    precision: torch.dtype  # of the file; the model's own is float32
+
+    def files(self) -> dict[str, Content]:
+        """The folder again: the same tensors under the same names in the same precision."""
+        settings = self.family.settings.save(self.model.encoder.config, self.theirs)
+        settings["architectures"] = [self.layout.architecture]
+        named = self.layout.rules.save(weights_of(self.model))
+        tensors = {name: tensor.to(self.precision) for name, tensor in named.items()}
+        tensors |= {second: tensors[first].clone() for second, first in self.twins.items()}
+        return {
+            "config.json": (json.dumps(settings, indent=2, sort_keys=True) + "\n").encode(),
+            "model.safetensors": tensors | dict(self.constants),
+        }

@@ -1,0 +1,45 @@
+"""RoBERTa (Liu et al., 2019): BERT's encoder over byte-level BPE, trained longer and on hidden words alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from regard.checkpoints.settings import Settings
+from regard.models.bert import BODY, SETTINGS, bert, pooled
+from regard.models.encoder import EncoderConfig
+from regard.models.published import EncoderFamily, HeadNames, WordHeadNames
+
+
+def roberta(layers=12, width=768, heads=12, vocab=50265) -> EncoderConfig:
+    """Places are counted from 2 on: those before are of the padding that its authors had.  There is one segment."""
+    config = bert(layers, width, heads, vocab, longest=514, epsilon=1e-5)
+    return replace(config, embedding=replace(config.embedding, first=2, types=1))
+
+
+PRESETS = {"roberta-base": roberta(), "roberta-large": roberta(24, 1024, 16)}
+
+FIRST = {padding: padding + 1 for padding in range(512)}  # a row's first place is the one behind the padding's
+WORDS = WordHeadNames(
+    "lm_head.dense",
+    "lm_head.layer_norm",
+    "lm_head",
+    {"lm_head.decoder.weight": "roberta.embeddings.word_embeddings.weight", "lm_head.decoder.bias": "lm_head.bias"},
+    "gelu",
+)
+
+FAMILY = EncoderFamily(
+    roberta(),
+    Settings((*SETTINGS.pairs, ("embedding.first", "pad_token_id")), {**SETTINGS.words, "pad_token_id": FIRST}),
+    BODY,
+    "roberta.",
+    {
+        "RobertaModel": (pooled("pool", prefix=""),),
+        "RobertaForMaskedLM": (WORDS,),
+        "RobertaForSequenceClassification": (
+            HeadNames("classify", "classifier.out_proj", "classifier.dense", "tanh", first=True),
+        ),
+        "RobertaForMultipleChoice": (pooled("choose", "classifier", "roberta."),),
+        "RobertaForTokenClassification": (HeadNames("tag", "classifier"),),
+        "RobertaForQuestionAnswering": (HeadNames("answer", "qa_outputs"),),
+    },
+)
