@@ -20,7 +20,8 @@ from torch import Tensor
 
 from regard.errors import Problem
 
-MANIFEST = "manifest.json"
+MANIFEST, WEIGHTS = "manifest.json", "model.safetensors"
+PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 PARTIAL = ".partial-"  # in the name of whatever is not in its place yet
 
 Content = bytes | Mapping[str, Tensor]
@@ -77,6 +78,32 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
         raise Problem(f"{path} cannot be read as safetensors ({error}). Fetch or write it again.") from error
 
 
+def load_weights(folder: Path) -> dict[str, Tensor]:
+    """The tensors of a model's folder, in one file or in several that an index names."""
+    if (folder / WEIGHTS).exists():
+        return load_tensors(folder / WEIGHTS)
+    index = folder / f"{WEIGHTS}.index.json"
+    if not index.exists():
+        raise Problem(f"{folder} holds no {WEIGHTS}. {_pickled(folder)}")
+    try:
+        parts = sorted(map(Path, set(json.loads(index.read_bytes())["weight_map"].values())))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise Problem(f"{index} cannot be read ({error}). Fetch it again.") from None
+    tensors: dict[str, Tensor] = {}
+    for part in parts:
+        if part.name != str(part):
+            raise Problem(f"{index} names {str(part)!r}, which is not a file of this folder")
+        tensors |= load_tensors(folder / part)
+    return tensors
+
+
+def _pickled(folder: Path) -> str:
+    found = next((path.name for end in PICKLES for path in sorted(folder.glob(f"*{end}"))), None)
+    if found is None:
+        return "Fetch it, or give another folder."
+    return f"{found} is a pickle, which may run code when read, so it is not: regard convert {folder} NEW_FOLDER"
+
+
 def sweep(folder: Path) -> None:
     """Remove what kills have left unfinished in a folder.  Only for one who knows that nobody is writing there."""
     for leftover in folder.glob(f".*{PARTIAL}*"):
@@ -130,6 +157,7 @@ def _write_new(path: Path, content: Content) -> dict[str, int | str]:
     if not isinstance(content, bytes):
         tensors = {name: tensor.detach().contiguous() for name, tensor in content.items()}
         content = safetensors.torch.save(tensors, metadata={"format": "pt"})
+    path.parent.mkdir(exist_ok=True)
     with open(path, "xb") as file:
         file.write(content)
         file.flush()
