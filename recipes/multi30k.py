@@ -3,9 +3,6 @@ pieces for both languages; sacreBLEU on test_2016_flickr.  The data is in the fo
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
 from argparse import ArgumentParser
 from pathlib import Path
@@ -13,8 +10,7 @@ from typing import Any
 
 import regard
 from recipes.results import RESULTS, append
-from regard.errors import Problem
-from regard.training.parallel import here
+from recipes.run_facts import command, commit, data_folder, device_name
 
 SPLIT = "test_2016_flickr"
 SHARED = {"vocab": 10_000, "lowercase": True, "smoothing": 0.1}
@@ -52,26 +48,4 @@ def run(row: str, model: str, options: Any, *, changes: tuple[str, ...] = (), **
 
 
 def files(split: str) -> list[str]:
-    if "REGARD_DATA" not in os.environ:
-        raise Problem("set REGARD_DATA to the folder that holds multi30k/train.en.gz and its like")
-    folder = Path(os.environ["REGARD_DATA"]) / "multi30k"
-    return [str(folder / f"{split}.{language}.gz") for language in ("en", "de")]
-
-
-def command(options: Any) -> str:
-    """What to type to have the same again: where files go does not matter."""
-    module = sys.modules["__main__"].__spec__
-    told = {name: value for name, value in vars(options).items() if name not in ("out", "results")}
-    return " ".join(["python -m", module.name if module else sys.argv[0], *(f"--{n} {v}" for n, v in told.items())])
-
-
-def commit() -> str:
-    if "REGARD_COMMIT" in os.environ:  # where the code runs without its history
-        return os.environ["REGARD_COMMIT"]
-    return subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True).stdout.strip()
-
-
-def device_name() -> str:
-    import torch
-
-    return torch.cuda.get_device_name() if here().type == "cuda" else "CPU"
+    return [str(data_folder() / "multi30k" / f"{split}.{language}.gz") for language in ("en", "de")]

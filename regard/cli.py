@@ -135,7 +135,7 @@ def translate(
     device: Device = None,
 ) -> None:
     """Translate lines: one in, one out; an empty line stays empty."""
-    from regard.commands.load import load
+    from regard.commands.load import load_translator
     from regard.commands.translate import alignments
     from regard.commands.translate import translate as run
     from regard.data.lines import read_lines
@@ -149,7 +149,7 @@ def translate(
     if sample and best > 1:
         raise UsageProblem(f"--best {best} is for a search: leave out --sample")
     how = Sampling(temperature, top_k, top_p, seed) if sample else Beam(beam, penalty, best)
-    translator = load(model, device)
+    translator = load_translator(model, device)
     lines = read_lines(text or "-", encoding)
     sources = list(lines) if align else lines
     written, cut = [], 0
@@ -185,6 +185,87 @@ def evaluate(
     if out:
         write_file(out, "".join(f"{line}\n" for line in scored.hypotheses).encode())
     print(json.dumps(scored.to_dict()) if json_ else "\n".join(scored.lines()))
+
+
+@app.command()
+def embed(
+    model: Model,
+    text: Annotated[Path | None, Argument(help="A file, one text a line; by default stdin.")] = None,
+    layers: Annotated[
+        str, Option(help="first, last, second to last, sum of all, sum of last 4 or concat last 4.")
+    ] = "last",
+    pooling: Annotated[str | None, Option(help="first, mean or max; by default as the folder declares.")] = None,
+    out: Annotated[Path | None, Option(help="Write a .npy array here instead of JSON lines.")] = None,
+    encoding: Encoding = "utf-8",
+    device: Device = None,
+) -> None:
+    """A vector for each line: a JSON list a line, or one NumPy array."""
+    import io
+
+    import numpy
+
+    from regard.checkpoints.files import write_file
+    from regard.commands.embed import embed as run
+    from regard.data.lines import read_lines
+
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    vectors = run(model, list(read_lines(text or "-", encoding)), layers=layers, pooling=pooling, device=device)
+    if out is None:
+        for vector in vectors:
+            print(json.dumps([round(float(number), 6) for number in vector]))
+        return
+    array = io.BytesIO()
+    numpy.save(array, vectors, allow_pickle=False)
+    write_file(out, array.getvalue())
+    print(f"{out}: {vectors.shape[0]} vectors of {vectors.shape[1]} numbers", file=sys.stderr)
+
+
+@app.command()
+def fill(
+    model: Model,
+    text: Annotated[str, Argument(help="A text with [MASK] (or <mask>) where a word is hidden.")],
+    best: Annotated[int, Option(help="How many words.", min=1)] = 5,
+    device: Device = None,
+) -> None:
+    """Find the words a text hides, with their probabilities."""
+    from regard.commands.fill import fill as run
+
+    for number, words in enumerate(run(model, text, best=best, device=device), 1):
+        for word in words:
+            print(f"{number}\t{word.probability:.4f}\t{word.word}")
+
+
+@app.command()
+def probe(
+    task: Annotated[Literal["classify", "tag"], Argument(help="Texts with labels, or words with tags.")],
+    train: Annotated[Path, Argument(help="CSV, TSV or JSON lines; for tag, CoNLL columns or CoNLL-U.")],
+    model: Model,
+    test: Annotated[Path | None, Option(help="To score on; by default a quarter of the examples.")] = None,
+    layers: Annotated[list[str] | None, Option(help="Layers to read; several times, or `all`.")] = None,
+    limit: Annotated[int | None, Option(help="Use the first so many examples.", min=4)] = None,
+    seed: Annotated[int, Option(help="Of the split.")] = 0,
+    device: Device = None,
+) -> None:
+    """What a logistic regression can read off an encoder, layer by layer."""
+    from regard.commands.probe import probe as run
+    from regard.tasks.reader import CHOICES
+
+    chosen = list(CHOICES) if layers == ["all"] else layers or ["last"]
+    for one in run(model, task, train, test, layers=chosen, limit=limit, seed=seed, device=device):
+        print(one)
+
+
+@app.command()
+def convert(
+    source: Annotated[Path, Argument(help="Pickled weights (.bin, .pt, .pth, .ckpt), or a folder that holds them.")],
+    out: Annotated[Path, Argument(help="The new folder.")],
+    strip: Annotated[str, Option(metavar="PREFIX", help="Taken off the names of tensors.")] = "",
+    config: Annotated[Path | None, Option(help="The model's config.json, if it is not beside the weights.")] = None,
+) -> None:
+    """Make pickled weights into safetensors; nothing in them is run."""
+    from regard.commands.convert import convert as run
+
+    print(run(source, out, strip=strip, config=config))
 
 
 @app.command()

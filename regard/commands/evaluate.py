@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.commands.load import load
+from regard.commands.load import load_translator
 
 if TYPE_CHECKING:
     from regard.decoding.beam import Beam
@@ -49,7 +49,7 @@ def evaluate(
     from regard.data.parallel import read_parallel
     from regard.tasks.metrics import bleu, bleu_by_length, chrf, exact_match
 
-    translator = load(model, device) if isinstance(model, str | Path) else model
+    translator = load_translator(model, device)
     source, target = data
     pairs = read_parallel(source, target, encoding)
     sources, references = pairs.sources, pairs.targets

@@ -8,18 +8,41 @@ from typing import TYPE_CHECKING
 from regard.errors import Problem
 
 if TYPE_CHECKING:
+    from regard.tasks.reader import Reader
     from regard.tasks.translate import Translator
 
 
-def load(model: str | Path, device: str | None = None) -> Translator:
-    """The model of a folder: one that holds config.json, or a run's folder."""
+def load(model: str | Path, device: str | None = None) -> Translator | Reader:
+    """The model of a folder: one that holds config.json, or a run's folder.  Encoders read, translators translate."""
+    from regard.models import FAMILIES
+    from regard.models.folder import CONFIG, read_json
+    from regard.tasks.reader import Reader
     from regard.tasks.translate import Translator
 
     folder = Path(model)
     if not folder.is_dir():
         raise Problem(f"{folder}: there is no such folder; give the folder of a model, or of a run that has finished")
-    if not (folder / "config.json").exists() and (folder / "model").is_dir():
+    if not (folder / CONFIG).exists() and (folder / "model").is_dir():
         folder = folder / "model"
     elif (folder / "run.json").exists():
         raise Problem(f"{folder} is a run that has not finished; give its command again, and it goes on to the end")
-    return Translator.load(folder, device)
+    family, _ = read_json(folder / CONFIG)
+    return Translator.load(folder, device) if family in FAMILIES else Reader.load(folder, device)
+
+
+def load_translator(model: str | Path | Translator, device: str | None = None) -> Translator:
+    from regard.tasks.translate import Translator
+
+    found = load(model, device) if isinstance(model, str | Path) else model
+    if not isinstance(found, Translator):
+        raise Problem(f"{model} is an encoder, and cannot translate; give the folder of a translator")
+    return found
+
+
+def load_reader(model: str | Path | Reader, device: str | None = None) -> Reader:
+    from regard.tasks.reader import Reader
+
+    found = load(model, device) if isinstance(model, str | Path) else model
+    if not isinstance(found, Reader):
+        raise Problem(f"{model} is a translator; give the folder of an encoder, such as BERT")
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,8 @@ def show(model: str | Path, settings: tuple[str, ...] = ()) -> Shown:
     """A preset by name, with `path=value` settings, or the model of a folder."""
     import torch
 
+    from regard.models import PRESETS
+
     module: Any
     if Path(model).is_dir():
         if settings:
@@ -41,9 +44,10 @@ def show(model: str | Path, settings: tuple[str, ...] = ()) -> Shown:
         from regard.commands.load import load
 
         module = load(model, "cpu").model
+        module = getattr(module, "encoder", module) if hasattr(module, "heads") else module
     else:
         with torch.device("meta"):  # nothing is allocated: the largest model can be shown anywhere
-            module = make_model(configured(str(model), settings))
+            module = make_model(configured(str(model), settings, PRESETS))
     parts = [(name, part) for name, part in module.named_modules() if name and name.count(".") <= DEPTH]
     modules = [(name, type(part).__name__, size(part)) for name, part in parts if size(part)]
     return Shown(module.config, modules, size(module), flops(module))
@@ -55,13 +59,11 @@ def presets() -> list[str]:
     return [f"{name:<20} {type(config).__name__}" for name, config in PRESETS.items()]
 
 
-def configured(preset: str, settings: tuple[str, ...] = ()) -> Any:
-    """A preset's config, with `path=value` changes."""
-    from regard.models import PRESETS
-
-    if preset not in PRESETS:
-        raise UsageProblem(f"no model is called {preset!r}; {did_you_mean(preset, PRESETS)}")
-    config = PRESETS[preset]
+def configured(preset: str, settings: tuple[str, ...], presets: Mapping[str, Any]) -> Any:
+    """The config of one of these presets, with `path=value` changes."""
+    if preset not in presets:
+        raise UsageProblem(f"no such model is called {preset!r}; {did_you_mean(preset, presets)}")
+    config = presets[preset]
     for setting in settings:
         config = change(config, *settings_of(setting))
     return config
@@ -69,19 +71,30 @@ def configured(preset: str, settings: tuple[str, ...] = ()) -> Any:
 
 def make_model(config: Any) -> Any:
     from regard.models import FAMILIES
+    from regard.models.encoder import Encoder, EncoderConfig
 
-    return next(module for kind, module in FAMILIES.values() if isinstance(config, kind))(config)
+    kinds = [*FAMILIES.values(), (EncoderConfig, Encoder)]
+    return next(module for kind, module in kinds if isinstance(config, kind))(config)
 
 
 def flops(module: Any) -> int:
-    """Forward FLOPs of one target token and one source token: two for each weight a token is multiplied with.
-    Tables are looked up, not multiplied; the square of the length is left out, being small at sentence lengths."""
+    """Forward FLOPs of a token (of a translator: one of the source and one of the target): two for each weight it is
+    multiplied with.  Tables are looked up, not multiplied; the square of the length is left out, being small at
+    sentence lengths."""
     from torch import nn
 
+    from regard.layers.stack import Stack
+
     embedded = {id(p) for m in module.modules() if isinstance(m, nn.Embedding) for p in m.parameters()}
-    matrices = {id(p): p.numel() for p in module.parameters() if p.ndim == 2 and id(p) not in embedded}
-    out = module.out.weight
-    return 2 * (sum(matrices.values()) + (out.numel() if id(out) in embedded else 0))
+
+    def matrices(part: nn.Module) -> int:
+        return sum(p.numel() for p in part.parameters() if p.ndim == 2 and id(p) not in embedded)
+
+    stacks = [part for part in module.modules() if isinstance(part, Stack)]
+    shared = sum(matrices(s.blocks[n]) for s in stacks for n in s.order) - sum(matrices(s.blocks) for s in stacks)
+    out = getattr(module, "out", None)
+    tied = out.weight.numel() if out is not None and id(out.weight) in embedded else 0
+    return 2 * (matrices(module) + shared + tied)
 
 
 def size(module: nn.Module) -> int:

@@ -31,8 +31,10 @@ def train(
     from regard.commands.settings import TRANSLATION
     from regard.commands.show import configured
     from regard.commands.translation_run import TranslationRun
+    from regard.models import TRANSLATORS
 
     if task not in TASKS:
         raise UsageProblem(f"no task is called {task!r}; {did_you_mean(task, TASKS)}")
     folder = Path(out) if out else Path("runs") / f"{task}-{model}"
-    return TranslationRun(update(TRANSLATION, settings), configured(model, set), folder).go(allow_changed_data)
+    run = TranslationRun(update(TRANSLATION, settings), configured(model, set, TRANSLATORS), folder)
+    return run.go(allow_changed_data)

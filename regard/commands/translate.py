@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.commands.load import load
+from regard.commands.load import load_translator
 
 if TYPE_CHECKING:
     from regard.decoding.beam import Beam
@@ -22,7 +22,7 @@ def translate(
     model: str | Path | Translator, texts: Iterable[str], how: Beam | Sampling | None = None, device: str | None = None
 ) -> Iterator[list[Translation]]:
     """The best translations of each text, best first, as they come; an empty text stays empty."""
-    translator = load(model, device) if isinstance(model, str | Path) else model
+    translator = load_translator(model, device)
     lines = iter(texts)
     while some := list(islice(lines, TOGETHER)):
         yield from translator.translate(some, how)

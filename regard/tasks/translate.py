@@ -16,10 +16,11 @@ from regard.data.batches import sorted_batches
 from regard.decoding.beam import BEAM, Beam, beam_search
 from regard.decoding.decoder import Ends, Hypothesis
 from regard.decoding.sample import Sampling, sample
-from regard.errors import Problem, UsageProblem
+from regard.errors import Problem
 from regard.layers.longest import longest_row
 from regard.models.folder import load_model, save_model
 from regard.rows import Tokens
+from regard.tasks.device import moved
 from regard.text.tokenizer import Tokenizer
 
 SHARED, SOURCE, TARGET = "tokenizer.json", "source.tokenizer.json", "target.tokenizer.json"
@@ -147,12 +148,3 @@ class Translator:
 def looks_back(name: str) -> bool:
     """Is this the attention of a target to its source?"""
     return name == "attention" or name.endswith(".cross")
-
-
-def moved(model: nn.Module, device: torch.device | str | None) -> nn.Module:
-    """The model on a device; by default a GPU where there is one."""
-    try:
-        return model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    except (RuntimeError, AssertionError) as error:  # torch's ways to say that there is none, or no room on it
-        reason = str(error).splitlines()[0]
-        raise UsageProblem(f"device {str(device)!r} cannot be used here ({reason}); try cpu") from error

@@ -1,0 +1,28 @@
+"""embed: a vector for each text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from regard.commands.load import load_reader
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from regard.tasks.reader import Reader
+
+
+def embed(
+    model: str | Path | Reader,
+    texts: Sequence[str],
+    *,
+    layers: str = "last",
+    pooling: str | None = None,
+    device: str | None = None,
+) -> np.ndarray:  # (texts, width)
+    """The vectors of texts, from any layers of an encoder; pooled as its folder declares, or by first, mean or max."""
+    from regard.tasks.pooling import Pooling
+
+    return load_reader(model, device).embed(texts, layers=layers, pooling=Pooling(pooling) if pooling else None)

@@ -1,0 +1,143 @@
+"""An encoder with its tokenizer: text to states, and what can be had of them without training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.data.batches import sorted_batches
+from regard.errors import Problem, UsageProblem
+from regard.layers.longest import longest_row
+from regard.models.folder import load_published, save_files
+from regard.models.published import Published
+from regard.rows import Rows, Tokens
+from regard.tasks.device import moved
+from regard.tasks.pooling import MEAN, Pooling, declared
+from regard.text.published import load_tokenizer
+from regard.text.tokenizer import Tokenizer
+
+BUDGET = 16_384  # tokens of a batch
+Row = tuple[list[int], list[int]]  # ids, and their segments
+CHOICES: dict[str, Callable[[list[Tensor]], Tensor]] = {  # of the layers, what was embedded first: (N, W) or wider
+    "first": lambda layers: layers[0],
+    "last": lambda layers: layers[-1],
+    "second to last": lambda layers: layers[-2],
+    "sum of all": lambda layers: torch.stack(layers[1:]).sum(0),
+    "sum of last 4": lambda layers: torch.stack(layers[-4:]).sum(0),
+    "concat last 4": lambda layers: torch.cat(layers[-4:], -1),
+}
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A word that fits where one was hidden."""
+
+    word: str
+    probability: float
+
+
+class Reader:
+    def __init__(self, published: Published, tokenizer: Tokenizer, pooling: Pooling = MEAN):
+        self.published, self.tokenizer, self.pooling = published, tokenizer, pooling
+        self.model: Any = published.model
+        self.longest = min(longest_row(self.model), pooling.longest)
+
+    @classmethod
+    def load(cls, folder: str | Path, device: torch.device | str | None = None) -> Reader:
+        folder = Path(folder)
+        published = load_published(folder)
+        tokenizer = load_tokenizer(folder)
+        rows = published.model.encoder.config.embedding.vocab
+        if tokenizer.size > rows:
+            raise Problem(
+                f"{folder}: the tokenizer has {tokenizer.size} pieces and the model was made for {rows}: "
+                "it belongs to another model"
+            )
+        moved(published.model, device)
+        return cls(published, tokenizer, declared(folder))
+
+    def save(self, folder: str | Path) -> None:
+        """Write the folder that we and others read."""
+        save_files(Path(folder), {**self.published.files(), **self.tokenizer.files(), **self.pooling.files})
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    def embed(
+        self, texts: Sequence[str], *, layers: str = "last", pooling: Pooling | None = None
+    ) -> np.ndarray:  # (texts, W)
+        """One vector a text, in the order of the texts."""
+        pooling = pooling or self.pooling
+        found: list[Tensor] = [torch.empty(0)] * len(texts)
+        for numbers, states, rows in self.states([self.row(text) for text in texts], layers):
+            for number, vector in zip(numbers, pooling(states, rows).float().cpu(), strict=True):
+                found[number] = vector
+        return torch.stack(found).numpy() if found else np.zeros((0, self.model.encoder.config.stack.block.width))
+
+    def embed_words(self, sentences: Sequence[Sequence[str]], *, layers: str = "last") -> list[np.ndarray]:
+        """Of sentences cut into words, a vector for each word: that of its first piece; zeros for a word without
+        pieces, or beyond the places of the model."""
+        framed = [self.words(words) for words in sentences]
+        found = [np.zeros(0)] * len(sentences)
+        for numbers, states, rows in self.states([row for row, _ in framed], layers):
+            for number, vectors in zip(numbers, rows.split(states.float().cpu()), strict=True):
+                places = torch.tensor(framed[number][1])
+                found[number] = torch.where(places[:, None] < 0, 0.0, vectors[places]).numpy()
+        return found
+
+    def words(self, words: Sequence[str]) -> tuple[Row, list[int]]:
+        """A sentence as the model reads it, and where in it the first piece of each word lies (-1: nowhere)."""
+        pieces, owners = self.tokenizer.encode_words(words)
+        row = self.tokenizer.frame.row(pieces, longest=self.longest)
+        offset, kept = len(self.tokenizer.frame.first), len(row[0]) - len(self.tokenizer.frame.last)
+        places = [-1] * len(words)
+        for place, owner in reversed(list(enumerate(owners, offset))):
+            places[owner] = place if place < kept else -1
+        return row, places
+
+    def embed_tokens(self, texts: Sequence[str], *, layers: str = "last") -> list[tuple[list[str], np.ndarray]]:
+        """The pieces of each text, special ones too, and a vector for each of them."""
+        framed = [self.row(text) for text in texts]
+        found: list[tuple[list[str], np.ndarray]] = [([], np.zeros(0))] * len(texts)
+        for numbers, states, rows in self.states(framed, layers):
+            for number, vectors in zip(numbers, rows.split(states.float().cpu()), strict=True):
+                found[number] = [self.tokenizer.piece(i) for i in framed[number][0]], vectors.numpy()
+        return found
+
+    @torch.inference_mode()
+    def states(self, rows: Sequence[Row], layers: str = "last") -> Iterator[tuple[list[int], Tensor, Rows]]:
+        """Batches of rows, the longest first: their numbers, the states of all their tokens, and where each begins."""
+        if layers not in CHOICES:
+            raise UsageProblem(f"no layers are called {layers!r}; there are: {', '.join(CHOICES)}")
+        for numbers in sorted_batches([len(ids) for ids, _ in rows], BUDGET):
+            tokens = Tokens.of([rows[n][0] for n in numbers], self.device)
+            types = torch.tensor([t for n in numbers for t in rows[n][1]], device=self.device)
+            chosen = CHOICES[layers](list(self.model.encoder.layers(tokens, types)))
+            yield numbers, chosen, tokens.rows
+
+    def row(self, text: str, allow: Sequence[str] = ()) -> Row:
+        """A text as the model reads it: framed, and cut where the model's places end; and its segments."""
+        return self.tokenizer.frame.row(self.tokenizer.encode(text, allow), longest=self.longest)
+
+    @torch.inference_mode()
+    def fill(self, text: str, best: int = 5) -> list[list[Filled]]:
+        """For each hidden word of a text ([MASK], or <mask>), the words that fit best."""
+        if "masked" not in self.model.heads:
+            raise Problem("this model carries no head for hidden words; give one that was trained to fill them")
+        hidden = self.tokenizer.piece(self.tokenizer.mask)
+        ids, types = self.row(text, allow=(hidden,))
+        places = [place for place, id in enumerate(ids) if id == self.tokenizer.mask]
+        if not places:
+            raise UsageProblem(f"nothing is hidden in {text!r}: write {hidden} where a word is to be found")
+        tokens = Tokens.of([ids], self.device)
+        states = self.model(tokens, torch.tensor(types, device=self.device))[places]
+        ranked = self.model.scores("masked", states, tokens.rows).softmax(-1).topk(best)
+        rows = zip(ranked.indices.tolist(), ranked.values.tolist(), strict=True)
+        return [[Filled(self.tokenizer.decode([i]).strip(), p) for i, p in zip(*row, strict=True)] for row in rows]
