@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import random
 import re
@@ -110,3 +111,22 @@ def test_the_tree_lists_every_file_and_no_other():
     assert not {path for path in paths if not (ROOT / path).exists()}, "these do not exist"
     files = [path for part in ("regard", "recipes") for path in (ROOT / part).rglob("*.py") if has_code(path)]
     assert not {str(path.relative_to(ROOT)) for path in files} - paths, "these are not listed"
+
+
+# The scores
+
+
+def test_the_scores_are_those_of_the_runs():
+    """What the README says of Multi30k is what docs/results says, to a tenth."""
+    lines = [json.loads(line) for line in (ROOT / "docs" / "results" / "translation.jsonl").read_text().splitlines()]
+    found: dict[str, list[float]] = {}
+    for line in lines:
+        if line["metric"] == "BLEU":
+            found.setdefault(line["row"], []).append(line["value"])
+    means = {row: f"{sum(values) / len(values):.1f}" for row, values in found.items()}
+    [table] = re.findall(r"^\| Multi30k.*?\n\n", README, re.MULTILINE | re.DOTALL)
+    told = re.findall(r"\d+\.\d", table)
+    compared = sorted(mean for row, mean in means.items() if row.startswith("RNN") and "no" not in row.split()[1])
+    location = means["RNN, location"]
+    others = [mean for mean in compared if mean != location]
+    assert told == [means["RNN, no attention"], location, others[0], others[-1], means["Transformer"]]

@@ -22,7 +22,7 @@ from regard.config import to_dict
 from regard.data.batches import PairBatches
 from regard.data.describe import describe_parallel
 from regard.data.lines import fingerprint
-from regard.data.parallel import Parallel, encode, read_parallel
+from regard.data.parallel import Encoded, Parallel, encode, read_parallel
 from regard.decoding.sample import GREEDY
 from regard.errors import Problem
 from regard.objectives.objective import Asked, to_device
@@ -88,11 +88,13 @@ class TranslationRun:
         translator = Translator(make_model(self.model).to(device), self.source, self.target)
         asked = Asked(translator.model, Translate(settings.smoothing))
         longest = min(settings.longest, translator.places - 1)  # a place is for the first token, or the last
-        batches, dev = self.batches(self.train, longest), self.batches(self.dev, longest)
+        encoded = encode(self.train, self.source, self.target, longest)
+        dev = self.batches(encode(self.dev, self.source, self.target, longest))
         if is_first():
-            self.describe(longest)
+            told = describe_parallel(self.train, encoded, self.dev, self.test, self.source, self.target)
+            print(*told.lines(), sep="\n", file=sys.stderr, flush=True)
         outcome = train(
-            asked, batches, settings.training, self.folder,
+            asked, self.batches(encoded), settings.training, self.folder,
             evaluate=lambda: self.evaluation(translator, dev),
             fingerprint=fingerprint([*settings.train, *settings.dev]),
             allow_changed_data=allow_changed_data,
@@ -105,15 +107,9 @@ class TranslationRun:
             self.score(translator)
         return translator
 
-    def batches(self, pairs: Parallel, longest: int) -> PairBatches:
+    def batches(self, encoded: Encoded) -> PairBatches:
         s = self.settings
-        encoded = encode(pairs, self.source, self.target, longest)
         return PairBatches(encoded, s.budget, s.training.seed, self.target.begin, self.target.end)
-
-    def describe(self, longest: int) -> None:
-        """Tell what the data is like, before the first step."""
-        told = describe_parallel(self.train, self.dev, self.test, self.source, self.target, longest)
-        print(*told.lines(), sep="\n", file=sys.stderr, flush=True)
 
     def evaluation(self, translator: Translator, dev: PairBatches) -> dict[str, float]:
         """The loss a token on dev, without smoothing, and BLEU of greedy translations."""

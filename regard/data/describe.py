@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regard.data.parallel import Parallel, Ragged, encode
+from regard.data.parallel import Encoded, Parallel, Ragged
 from regard.text.tokenizer import Tokenizer
 
 MANY = 0.05  # the share from which on what is lost, unknown or double deserves a warning
@@ -87,17 +87,16 @@ class Description:
 
 
 def describe_parallel(
-    train: Parallel, dev: Parallel, test: Parallel | None, source: Tokenizer, target: Tokenizer, longest: int
+    train: Parallel, encoded: Encoded, dev: Parallel, test: Parallel | None, source: Tokenizer, target: Tokenizer
 ) -> Description:
-    """What training on this text, with these tokenizers, would see; and what dev and test share with it."""
-    encoded = encode(train, source, target, longest)
+    """What training on this text, encoded by these tokenizers, will see; and what dev and test share with it."""
     pairs = set(zip(train.sources, train.targets, strict=True))
     held_out = {"dev": dev} | ({"test": test} if test else {})
     return Description(
         pairs=len(train),
         empty=encoded.empty,
         overlong=encoded.overlong,
-        longest=longest,
+        longest=encoded.longest,
         duplicates=len(train) - len(pairs),
         source=Side.of(train.sources, encoded.source, source, extra=1),
         target=Side.of(train.targets, encoded.target, target, extra=0),

@@ -74,7 +74,8 @@ class Encoded:
     source: Ragged
     target: Ragged
     empty: int  # pairs left out for want of a side
-    overlong: int  # pairs left out for a side that is too long
+    overlong: int  # pairs left out for a side that is too long,
+    longest: int  # that is, of more pieces than this
 
     def __len__(self) -> int:
         return len(self.source)
@@ -114,7 +115,7 @@ def encode(pairs: Parallel, source: Tokenizer, target: Tokenizer, longest: int) 
             f"of {len(pairs):,} pairs none is left: {empty:,} have an empty side, {overlong:,} are longer than "
             f"{longest} pieces. Allow longer ones, or look at the text."
         )
-    return Encoded(Ragged.join([s for s, _ in kept]), Ragged.join([t for _, t in kept]), empty, overlong)
+    return Encoded(Ragged.join([s for s, _ in kept]), Ragged.join([t for _, t in kept]), empty, overlong, longest)
 
 
 def _encoded(
