@@ -23,6 +23,15 @@ from regard.checkpoints.weights import check_weights, set_weights, weights_of
 from regard.errors import Problem
 from regard.models.encoder import Encoder, EncoderConfig, Head, HeadedEncoder, Role, WordHead
 
+ONLY = {  # settings that would change what a model computes, and the one value that is understood
+    "is_decoder": False,
+    "position_embedding_type": "absolute",
+    "inner_group_num": 1,
+    "summary_type": "first",
+    "summary_use_proj": True,
+    "quantization_config": None,
+}
+
 
 @dataclass(frozen=True)
 class HeadNames:
@@ -114,6 +123,9 @@ class EncoderFamily:
 
     def load(self, theirs: dict[str, Any], tensors: Mapping[str, Tensor], place: Path) -> Published:
         """A model from what a config.json and a file of tensors say."""
+        for key, plain in ONLY.items():
+            if theirs.get(key) not in (None, plain):
+                raise Problem(f"{place}: {key} is {theirs[key]!r} in config.json, and only {plain!r} can be read here")
         config = self.settings.load(self.default, theirs)
         layout, ours = self.recognise(config, tensors, theirs.get("architectures"), place)
         model = layout.make(config, tensors)

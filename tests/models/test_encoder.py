@@ -191,3 +191,18 @@ def test_real_sentences_mean_what_they_should(minilm, sentences):
     likeness = vectors @ vectors.T
     assert likeness[0, 1].item() == pytest.approx(0.68, abs=0.02)
     assert likeness[:2, 2].abs().max() < 0.1
+
+
+@pytest.mark.parametrize(
+    "key, value", [("is_decoder", True), ("position_embedding_type", "relative_key"), ("summary_type", "mean")]
+)
+def test_a_setting_that_would_change_what_is_computed_is_refused(small_bert, tmp_path, key, value):
+    """Rather than read as if it were not there."""
+    settings = json.loads((small_bert / "config.json").read_text())
+    for name in ("model.safetensors", "tokenizer.json"):
+        (tmp_path / name).write_bytes((small_bert / name).read_bytes())
+    (tmp_path / "config.json").write_text(json.dumps(settings | {key: value}))
+    with pytest.raises(Problem, match=key):
+        load_published(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(settings | {key: None}))
+    assert load_published(tmp_path).layout.architecture == "BertForMaskedLM"
