@@ -22,7 +22,9 @@ def data_folder() -> Path:
 def command(options: Any) -> str:
     """What to type to have the same again: where files lie does not matter."""
     module = sys.modules["__main__"].__spec__
-    told = {name: value for name, value in vars(options).items() if name not in ("out", "results", "model")}
+    told = {name: value for name, value in vars(options).items() if name not in ("out", "results")}
+    if "model" in told:
+        told["model"] = "FOLDER"
     words = [word for name, value in told.items() for word in (f"--{name}", shlex.quote(str(value)))]
     return " ".join(["python -m", module.name if module else sys.argv[0], *words])
 
