@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 def load(model: str | Path, device: str | None = None) -> Translator | Reader:
-    """The model of a folder: one that holds config.json, or a run's folder.  Encoders read, translators translate."""
+    """The model of a folder (one that holds config.json, or a run's), or of a name on the hub, which is fetched unless
+    the cache has it.  Encoders read, translators translate."""
+    from regard.checkpoints.hub import fetched
     from regard.models import FAMILIES
     from regard.models.folder import CONFIG, read_json
     from regard.tasks.reader import Reader
     from regard.tasks.translate import Translator
 
-    folder = Path(model)
-    if not folder.is_dir():
-        raise Problem(f"{folder}: there is no such folder; give the folder of a model, or of a run that has finished")
+    folder = Path(model) if Path(model).is_dir() else fetched(str(model))
     if not (folder / CONFIG).exists() and (folder / "model").is_dir():
         folder = folder / "model"
     elif (folder / "run.json").exists():
