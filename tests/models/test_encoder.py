@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.checkpoints.files import load_tensors
+from regard.checkpoints.files import load_tensors, write_file
 from regard.errors import Problem
 from regard.layers.longest import longest_row
 from regard.models import ENCODERS
@@ -206,3 +206,27 @@ def test_a_setting_that_would_change_what_is_computed_is_refused(small_bert, tmp
         load_published(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps(settings | {key: None}))
     assert load_published(tmp_path).layout.architecture == "BertForMaskedLM"
+
+
+def test_a_folder_in_shards_is_the_same_model(small_bert, tmp_path):
+    tensors = load_tensors(small_bert / "model.safetensors")
+    names = sorted(tensors)
+    shards = {"model-00001-of-00002.safetensors": names[::2], "model-00002-of-00002.safetensors": names[1::2]}
+    for shard, chosen in shards.items():
+        write_file(tmp_path / shard, {name: tensors[name] for name in chosen})
+    index = tmp_path / "model.safetensors.index.json"
+    places = {name: shard for shard, chosen in shards.items() for name in chosen}
+    index.write_text(json.dumps({"weight_map": places}))
+    (tmp_path / "config.json").write_bytes((small_bert / "config.json").read_bytes())
+    found = load_published(tmp_path).files()["model.safetensors"]
+    assert found.keys() == tensors.keys() and all(torch.equal(found[name], tensors[name]) for name in names)
+
+    index.write_text(json.dumps({"weight_map": dict.fromkeys(names, "../elsewhere.safetensors")}))
+    with pytest.raises(Problem, match="not a file of this folder"):
+        load_published(tmp_path)
+    index.write_text(json.dumps({"weight_map": dict.fromkeys(names, 1)}))
+    with pytest.raises(Problem, match="cannot be read"):
+        load_published(tmp_path)
+    index.write_text(json.dumps({"weight_map": {names[0]: "model-00003-of-00003.safetensors"}}))
+    with pytest.raises(Problem, match="model-00003"):
+        load_published(tmp_path)
