@@ -3,8 +3,8 @@
 
     REGARD_DATA=FOLDER python -m recipes.probes --model FOLDER --name "MiniLM, 6 layers"
 
-Seven minutes on two CPU cores for MiniLM: SST-2 accuracy 79.0, offensive language macro-F1 67.9, and for entities the last
-four layers side by side best, F1 75.9 (docs/results/encoders.md).
+Seven minutes on two CPU cores for MiniLM: SST-2 accuracy 79.0, offensive language macro-F1 67.9, and for entities the
+last four layers side by side best, F1 75.9 (docs/results/encoders.md).
 """
 
 from argparse import ArgumentParser
