@@ -19,7 +19,7 @@ def corpus(count: int = 300, longest: int = 20) -> Encoded:
     """Pairs that name themselves: all ids of pair n are n + 10."""
     draw = random.Random(0)
     rows = [[[n + 10] * draw.randint(1, longest) for n in range(count)] for _ in range(2)]
-    return Encoded(Ragged.of(rows[0]), Ragged.of(rows[1]), 0, 0)
+    return Encoded(Ragged.of(rows[0]), Ragged.of(rows[1]), 0, 0, longest=100)
 
 
 def batches(seed: int = 3, budget: int = 64, encoded: Encoded | None = None) -> PairBatches:
@@ -114,7 +114,7 @@ def test_two_threads_agree_with_one():
 def test_a_million_pairs_are_planned_soon():
     lengths = np.random.default_rng(0).integers(1, 60, 1_000_000)
     rows = Ragged(np.zeros(lengths.sum(), np.int32), np.concatenate([[0], np.cumsum(lengths)]))
-    series = batches(budget=4096, encoded=Encoded(rows, rows, 0, 0))
+    series = batches(budget=4096, encoded=Encoded(rows, rows, 0, 0, longest=100))
     begin = time.process_time()
     assert 7_000 < series.per_epoch < 8_500
     assert time.process_time() - begin < 10
