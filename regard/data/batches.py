@@ -19,18 +19,18 @@ POOL = 100  # batches whose pairs are sorted together: alike enough inside a bat
 REMEMBERED = 2  # epochs whose plans are kept
 
 
-class PairBatches:
-    """Batches of pairs, numbered over all epochs.
+class Order:
+    """Which examples are in which batch; batches are numbered over all epochs.
 
-    A pair costs its longer side, and a batch at most `budget`; a pair that costs more has a batch to itself.
-    Epochs are cut anew, so that one may have a few batches more than another.
+    An example costs so much, and a batch at most `budget`; an example that costs more has a batch to itself.  Epochs are
+    cut anew, so that one may have a few batches more than another.
     """
 
-    def __init__(self, encoded: Encoded, budget: int, seed: int, begin: int, end: int):
+    def __init__(self, costs: np.ndarray, budget: int, seed: int):
         if budget < 1 or seed < 0:
             raise UsageProblem(f"budget {budget} must be at least 1 token and seed {seed} at least 0")
-        self.encoded, self.budget, self.seed, self.begin, self.end = encoded, budget, seed, begin, end
-        self._costs = np.maximum(encoded.source.lengths, encoded.target.lengths + 1)
+        self.budget, self.seed = budget, seed
+        self._costs = costs
         self._starts = [0]  # the position at which each epoch begins, as far as is known
         self._plans: dict[int, list[np.ndarray]] = {}
         self._lock = Lock()  # one thread makes batches while another asks where it stands
@@ -46,18 +46,11 @@ class PairBatches:
         with self._lock:
             return self._locate(position)
 
-    def at(self, position: int) -> dict[str, Any]:
-        """The batch at a position: its sources, and its targets as they are read and as they are to be written."""
+    def numbers_at(self, position: int) -> np.ndarray:
+        """The examples of the batch at a position."""
         with self._lock:
             epoch, index = self._locate(position)
-            chosen = self._plan(epoch)[index]
-        source, target = self.encoded.source.take(chosen), self.encoded.target.take(chosen)
-        rows = _rows(target.lengths + 1)
-        return {
-            "source": Tokens(_ids(source.ids), _rows(source.lengths)),
-            "target_in": Tokens(_ids(np.insert(target.ids, target.offsets[:-1], self.begin)), rows),
-            "target_out": _ids(np.insert(target.ids, target.offsets[1:], self.end)),
-        }
+            return self._plan(epoch)[index]
 
     def _locate(self, position: int) -> tuple[int, int]:
         while self._starts[-1] <= position:
@@ -73,13 +66,32 @@ class PairBatches:
         return self._plans[epoch]
 
     def _planned(self, epoch: int) -> list[np.ndarray]:
-        """Shuffle the pairs, sort each pool of them by length, cut it into batches, shuffle those."""
+        """Shuffle the examples, sort each pool of them by cost, cut it into batches, shuffle those."""
         random = np.random.default_rng([self.seed, epoch])
-        order = random.permutation(len(self.encoded))
+        order = random.permutation(len(self._costs))
         pool = max(1, int(POOL * self.budget / self._costs.mean()))
         order = order[np.lexsort((self._costs[order], np.arange(len(order)) // pool))]
         batches = _cut(order, self._costs[order], self.budget)
         return [batches[i] for i in random.permutation(len(batches))]
+
+
+class PairBatches(Order):
+    """Batches of pairs, each of which costs its longer side."""
+
+    def __init__(self, encoded: Encoded, budget: int, seed: int, begin: int, end: int):
+        super().__init__(np.maximum(encoded.source.lengths, encoded.target.lengths + 1), budget, seed)
+        self.encoded, self.begin, self.end = encoded, begin, end
+
+    def at(self, position: int) -> dict[str, Any]:
+        """The batch at a position: its sources, and its targets as they are read and as they are to be written."""
+        chosen = self.numbers_at(position)
+        source, target = self.encoded.source.take(chosen), self.encoded.target.take(chosen)
+        rows = rows_of(target.lengths + 1)
+        return {
+            "source": Tokens(tensor_of(source.ids), rows_of(source.lengths)),
+            "target_in": Tokens(tensor_of(np.insert(target.ids, target.offsets[:-1], self.begin)), rows),
+            "target_out": tensor_of(np.insert(target.ids, target.offsets[1:], self.end)),
+        }
 
 
 def sorted_batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
@@ -101,9 +113,9 @@ def _cut(order: np.ndarray, costs: np.ndarray, budget: int) -> list[np.ndarray]:
     return batches
 
 
-def _ids(ids: np.ndarray) -> Tensor:
+def tensor_of(ids: np.ndarray) -> Tensor:
     return torch.from_numpy(ids.astype(np.int64))
 
 
-def _rows(lengths: np.ndarray) -> Rows:
+def rows_of(lengths: np.ndarray) -> Rows:
     return Rows.of(torch.from_numpy(lengths))
