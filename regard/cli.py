@@ -6,16 +6,18 @@ import json
 import signal
 import sys
 import warnings
+from dataclasses import asdict, is_dataclass
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
 import typer
 from typer import Argument, Option
 
 from regard import __version__
-from regard.commands.settings import TRANSLATION
+from regard.commands.settings import FINETUNING, PRETRAINING, TRANSLATION
+from regard.data.reading import UNLABELLED, Reading
 from regard.errors import Problem, UsageProblem
 
 # plain text: in the tables of rich_markup_mode there is no room for words on 80 columns
@@ -32,6 +34,25 @@ Settings = Annotated[list[str] | None, Option("--set", metavar="PATH=VALUE", hel
 Model = Annotated[Path, Option(help="The folder of a model, or of a run.")]
 Device = Annotated[str | None, Option(help="cpu, cuda, ...; by default a GPU where there is one.")]
 Encoding = Annotated[str, Option(help="How text files are encoded.")]
+Json = Annotated[bool, Option("--json", help="Print JSON.")]
+ChangedData = Annotated[bool, Option("--allow-changed-data", help="Go on though the files changed.")]
+Precision = Annotated[Literal["", "float32", "bf16"], Option(help="Of the arithmetic; by default bf16 on a GPU.")]
+
+# of examples, columns by name or by number from 1; what is not said is guessed
+Task = Literal["classify", "pair", "regress", "choose", "tag", "answer"]
+Texts = Annotated[list[str] | None, Argument(help="A text, or those that belong together; by default lines are read.")]
+File = Annotated[
+    Path | None, Option(help="CSV, TSV, JSON lines, Parquet, or lines with tabs between texts; by default stdin.")
+]
+Text = Annotated[str | None, Option(metavar="COLUMN", help="The text's column, or the words'.")]
+Second = Annotated[str | None, Option(metavar="COLUMN", help="The second text's column.")]
+Label = Annotated[str | None, Option(metavar="COLUMN", help="The label's column, or the tags'.")]
+Choices = Annotated[list[str] | None, Option(metavar="COLUMN", help="A choice's column; several times, in order.")]
+Header = Annotated[bool | None, Option("--header/--no-header", help="Is the first row names? By default guessed.")]
+SkipBad = Annotated[int, Option(metavar="N", help="Leave out up to N bad rows.")]
+Unlabelled = Annotated[
+    list[str] | None, Option(metavar="LABEL", help="Rows with this label have none; by default -1 and -; '': no such.")
+]
 
 
 def main() -> NoReturn:
@@ -96,7 +117,7 @@ def train_translate(
     seed: Annotated[int, Option(help="Of everything random.")] = TRAINING.seed,
     settings: Settings = None,
     encoding: Encoding = "utf-8",
-    allow_changed_data: Annotated[bool, Option("--allow-changed-data", help="Go on though the files changed.")] = False,
+    allow_changed_data: ChangedData = False,
 ) -> None:
     """Train a translator on parallel text."""
     optimizer = {"rate": rate, "schedule": schedule, "warmup": warmup, "weight_decay": weight_decay, "clip": clip}
@@ -165,25 +186,263 @@ def translate(
 
 
 @app.command()
-def evaluate(
+def pretrain(
+    model: Annotated[str, Argument(help="A preset; or a folder or a name on the hub, to go on from.")],
+    texts: Annotated[list[Path], Argument(help="Text, a blank line between documents; JSON lines; Parquet.")],
+    dev: Annotated[list[Path] | None, Option(help="Held-out text, to see the loss on; several times.")] = None,
+    objective: Annotated[
+        str,
+        Option(help="masked, masked+next-sentence, masked+order, replaced or distilled; by default the paper's own."),
+    ] = PRETRAINING.objective,
+    out: Annotated[Path | None, Option(help="The run's folder; the same again goes on with it.")] = None,
+    corpus: Annotated[Path | None, Option(help="Where the encoded text goes, for other runs to use too.")] = None,
+    tokenizer: Annotated[Path | None, Option(help="A tokenizer.json or a folder; by default it is learned.")] = None,
+    teacher: Annotated[Path | None, Option(help="The encoder to be distilled.")] = None,
+    vocab: Annotated[int, Option(help="Pieces of a vocabulary that is learned.")] = PRETRAINING.vocab,
+    lowercase: Annotated[bool, Option(help="Forget upper case.")] = PRETRAINING.lowercase,
+    share: Annotated[float, Option(help="Of the pieces, how many are hidden.")] = PRETRAINING.share,
+    whole_words: Annotated[bool, Option(help="Hide all pieces of a word or none.")] = PRETRAINING.whole_words,
+    longest: Annotated[int, Option(help="Tokens of a row.")] = PRETRAINING.longest,
+    later_longest: Annotated[int, Option(help="Tokens of a row at the end; 0: as before.")] = PRETRAINING.later_longest,
+    later: Annotated[float, Option(help="The share of the steps with those.")] = PRETRAINING.later,
+    budget: Annotated[int, Option(help="Tokens of a micro-batch.")] = PRETRAINING.budget,
+    accumulate: Annotated[int, Option(help="Micro-batches a step.")] = PRETRAINING.accumulate,
+    steps: Annotated[int, Option(help="Steps of the optimizer.")] = PRETRAINING.steps,
+    rate: Annotated[float, Option(help="The highest learning rate.")] = PRETRAINING.rate,
+    warmup: Annotated[float, Option(help="Share of the steps over which it rises.")] = PRETRAINING.warmup,
+    weight_decay: Annotated[float, Option(help="AdamW's decay of matrices.")] = PRETRAINING.weight_decay,
+    generator: Annotated[float, Option(help="replaced: the generator's share of the width.")] = PRETRAINING.generator,
+    precision: Precision = "",
+    compile: Annotated[bool, Option(help="torch.compile the model.")] = PRETRAINING.compile,
+    evaluate_every: Annotated[int, Option(help="Steps between looks at --dev.")] = PRETRAINING.evaluate_every,
+    save_every: Annotated[int, Option(help="Steps between checkpoints.")] = PRETRAINING.save_every,
+    report_every: Annotated[int, Option(help="Steps between reports.")] = PRETRAINING.report_every,
+    seed: Annotated[int, Option(help="Of everything random.")] = PRETRAINING.seed,
+    settings: Settings = None,
+    column: Annotated[str | None, Option(help="JSON lines, Parquet: the column of text; by default guessed.")] = None,
+    encoding: Encoding = "utf-8",
+    allow_changed_data: ChangedData = False,
+) -> None:
+    """Pretrain an encoder on text."""
+    from regard.commands.pretrain import pretrain as run
+
+    run(
+        model, texts, out=out, corpus=corpus, tokenizer=tokenizer, teacher=teacher, set=tuple(settings or ()),
+        dev=dev or [], objective=objective, vocab=vocab, lowercase=lowercase, share=share, whole_words=whole_words,
+        longest=longest, later_longest=later_longest, later=later, budget=budget, accumulate=accumulate, steps=steps,
+        rate=rate, warmup=warmup, weight_decay=weight_decay, generator=generator, precision=precision, compile=compile,
+        evaluate_every=evaluate_every, save_every=save_every, report_every=report_every, seed=seed, column=column,
+        encoding=encoding, allow_changed_data=allow_changed_data,
+    )  # fmt: skip
+
+
+@app.command()
+def finetune(
+    model: Annotated[str, Argument(help="A folder, a name on the hub, or a preset, which begins from nothing.")],
+    task: Annotated[Task, Argument(help="What to learn.")],
+    train: Annotated[Path, Option(help="CSV, TSV, JSON lines, Parquet; tag: CoNLL, CoNLL-U; answer: SQuAD's JSON.")],
+    dev: Annotated[Path, Option(help="Held out, to choose the best weights by.")],
+    test: Annotated[Path | None, Option(help="Scored at the end.")] = None,
+    out: Annotated[Path | None, Option(help="The run's folder; the same again goes on with it.")] = None,
+    tokenizer: Annotated[Path | None, Option(help="For a preset: a tokenizer.json, or a folder.")] = None,
+    text: Text = None,
+    second: Second = None,
+    label: Label = None,
+    choices: Choices = None,
+    header: Header = None,
+    skip_bad: SkipBad = 0,
+    unlabelled: Unlabelled = None,
+    epochs: Annotated[float, Option(help="Times all is read; 0: by the number of examples.")] = FINETUNING.epochs,
+    batch: Annotated[int, Option(help="Examples a step.")] = FINETUNING.batch,
+    rate: Annotated[float, Option(help="The highest learning rate; 0: by the model's width.")] = FINETUNING.rate,
+    warmup: Annotated[float, Option(help="Share of the steps over which it rises.")] = FINETUNING.warmup,
+    weight_decay: Annotated[float, Option(help="AdamW's decay of matrices.")] = FINETUNING.weight_decay,
+    longest: Annotated[int, Option(help="Pieces of a row that are read.")] = FINETUNING.longest,
+    best: Annotated[str, Option(help="Which weights are, as 'highest matthews'.")] = FINETUNING.best,
+    patience: Annotated[int, Option(help="Evaluations to wait for a better one; 0: any.")] = FINETUNING.patience,
+    precision: Precision = "",
+    compile: Annotated[bool, Option(help="torch.compile the model.")] = FINETUNING.compile,
+    seed: Annotated[int, Option(help="Of everything random.")] = FINETUNING.seed,
+    settings: Settings = None,
+    encoding: Encoding = "utf-8",
+    allow_changed_data: ChangedData = False,
+) -> None:
+    """Fine-tune an encoder on examples."""
+    from regard.commands.finetune import finetune as run
+
+    run(
+        model, task, train=train, dev=dev, test=test or "", out=out, tokenizer=tokenizer, set=tuple(settings or ()),
+        reading=reading(text, second, label, choices, header, skip_bad, unlabelled, encoding),
+        epochs=epochs, batch=batch, rate=rate, warmup=warmup, weight_decay=weight_decay, longest=longest, best=best,
+        patience=patience, precision=precision, compile=compile, seed=seed, allow_changed_data=allow_changed_data,
+    )  # fmt: skip
+
+
+@app.command()
+def glue(
+    folder: Annotated[Path, Argument(help="Holds GLUE's folders: CoLA, RTE, ...; those it lacks are left out.")],
+    model: Annotated[str, Option(help="A folder, a name on the hub, or a preset, which begins from nothing.")],
+    tasks: Annotated[list[str] | None, Option("--task", help="Only this; several times.")] = None,
+    tokenizer: Annotated[Path | None, Option(help="For a preset: a tokenizer.json, or a folder.")] = None,
+    out: Annotated[Path | None, Option(help="Where the runs go.")] = None,
+    epochs: Annotated[float, Option(help="Times all is read; 0: by the number of examples.")] = FINETUNING.epochs,
+    batch: Annotated[int, Option(help="Examples a step.")] = FINETUNING.batch,
+    rate: Annotated[float, Option(help="The highest learning rate; 0: by the model's width.")] = FINETUNING.rate,
+    seed: Annotated[int, Option(help="Of everything random.")] = FINETUNING.seed,
+) -> None:
+    """Fine-tune and score the tasks of GLUE that a folder holds."""
+    from regard.commands.glue import glue as run
+
+    found = []
+    told = {"epochs": epochs, "batch": batch, "rate": rate, "seed": seed}
+    for score in run(model, folder, tasks=tasks or (), tokenizer=tokenizer, out=out, **told):
+        found.append(score.value)
+        print(score, flush=True)
+    print(f"{'mean':<8} {sum(found) / len(found):6.1f}")
+
+
+@app.command()
+def classify(
     model: Model,
-    data: Annotated[Files, Option(metavar="SOURCE TARGET", help="Text and its reference translation.")],
-    beam: Annotated[int, Option(help="Hypotheses kept at each step; 1: greedy.")] = 5,
-    penalty: Annotated[float, Option(help="Divide log-probability by length to this power.")] = 1.0,
-    lowercase: Annotated[bool, Option(help="Compare without regard to case.")] = False,
-    json_: Annotated[bool, Option("--json", help="Print JSON.")] = False,
-    out: Annotated[Path | None, Option(help="Write the translations here.")] = None,
+    texts: Texts = None,
+    file: File = None,
+    text: Text = None,
+    second: Second = None,
+    header: Header = None,
+    json_: Json = False,
     encoding: Encoding = "utf-8",
     device: Device = None,
 ) -> None:
-    """Score a translator: BLEU with its signature, chrF, and BLEU by source length."""
+    """Label texts or pairs of texts, each with its probability; or give them numbers."""
+    how = reading(text, second, header=header, encoding=encoding)
+    for found in predicted(("classify", "pair", "regress"), model, texts, file, how, device):
+        if json_:
+            print(json.dumps(as_json(found), ensure_ascii=False))
+        else:
+            print(f"{found:.4f}" if isinstance(found, float) else f"{found.label}\t{found.probability:.4f}", flush=True)
+
+
+@app.command()
+def choose(
+    model: Model,
+    texts: Texts = None,
+    file: File = None,
+    text: Text = None,
+    choices: Choices = None,
+    header: Header = None,
+    json_: Json = False,
+    encoding: Encoding = "utf-8",
+    device: Device = None,
+) -> None:
+    """Choose what goes with a text: the first text, then its choices."""
+    how = reading(text, choices=choices, header=header, encoding=encoding)
+    for found in predicted(("choose",), model, texts, file, how, device):
+        print(json.dumps(as_json(found), ensure_ascii=False) if json_ else f"{found.index}\t{found.choice}", flush=True)
+
+
+@app.command()
+def tag(
+    model: Model,
+    texts: Texts = None,
+    file: File = None,
+    words: Annotated[bool, Option("--words", help="Print each word with its tag, not the entities.")] = False,
+    json_: Json = False,
+    encoding: Encoding = "utf-8",
+    device: Device = None,
+) -> None:
+    """Find entities in texts: line, kind, first character, the one after the last, and the text, tab-separated."""
+    found = predicted(("tag",), model, texts, file, reading(encoding=encoding), device)
+    for number, tagged in enumerate(found, 1):
+        if json_:
+            print(json.dumps(as_json(tagged), ensure_ascii=False))
+        elif words:
+            print(*(f"{word}\t{tag}" for word, tag in zip(tagged.words, tagged.tags, strict=True)), "", sep="\n")
+        else:
+            for one in tagged.entities:
+                print(f"{number}\t{one.kind}\t{one.start}\t{one.end}\t{one.text}", flush=True)
+
+
+@app.command()
+def answer(
+    model: Model,
+    texts: Annotated[list[str] | None, Argument(help="A question and its text; by default lines are read.")] = None,
+    file: Annotated[
+        Path | None, Option(help="SQuAD's JSON, or lines with a question, a tab, and its context; by default stdin.")
+    ] = None,
+    json_: Json = False,
+    encoding: Encoding = "utf-8",
+    device: Device = None,
+) -> None:
+    """Answer questions from a text, with how sure it is; of SQuAD's JSON, one JSON object of all answers by id."""
+    from regard.commands.predict import answer as run
+
+    if file and ".json" in file.suffixes:
+        from regard.data.questions import read_questions
+
+        asked = read_questions(file)
+        found = run(model, [(one.question, one.context) for one in asked], device)
+        print(json.dumps({one.id: got.text for one, got in zip(asked, found, strict=True)}, ensure_ascii=False))
+        return
+    for got in predicted(("answer",), model, texts, file, reading(encoding=encoding), device):
+        print(json.dumps(as_json(got), ensure_ascii=False) if json_ else got.text, flush=True)
+
+
+def predicted(tasks: tuple[str, ...], model: Path, texts: list[str] | None, file: Path | None, how: Reading, device):
+    """The answers of a model, as they come."""
+    from regard.commands.load import load_finetuned
+    from regard.commands.predict import inputs_of, predict
+
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    finetuned = load_finetuned(model, device, tasks)
+    return predict(finetuned, inputs_of(tuple(texts or ()), file, finetuned.name, how))
+
+
+def as_json(found: Any) -> Any:
+    return asdict(found) if is_dataclass(found) else found  # type: ignore[arg-type]
+
+
+def reading(
+    text: str | None = None,
+    second: str | None = None,
+    label: str | None = None,
+    choices: list[str] | None = None,
+    header: bool | None = None,
+    skip_bad: int = 0,
+    unlabelled: list[str] | None = None,
+    encoding: str = "utf-8",
+) -> Reading:
+    nobody = UNLABELLED if unlabelled is None else tuple(name for name in unlabelled if name)
+    return Reading(text, second, label, tuple(choices or ()), header, skip_bad, nobody, encoding)
+
+
+@app.command()
+def evaluate(
+    model: Model,
+    files: Annotated[list[Path], Argument(help="Examples; for a translator, a source file and its target file.")],
+    text: Text = None,
+    second: Second = None,
+    label: Label = None,
+    choices: Choices = None,
+    header: Header = None,
+    skip_bad: SkipBad = 0,
+    unlabelled: Unlabelled = None,
+    beam: Annotated[int, Option(help="Translating: hypotheses kept at each step; 1: greedy.")] = 5,
+    penalty: Annotated[float, Option(help="Translating: divide log-probability by length to this power.")] = 1.0,
+    lowercase: Annotated[bool, Option(help="Translating: compare without regard to case.")] = False,
+    json_: Json = False,
+    out: Annotated[Path | None, Option(help="Write the translations, or the answers as JSON lines, here.")] = None,
+    encoding: Encoding = "utf-8",
+    device: Device = None,
+) -> None:
+    """Score a model: a translator by BLEU (with its signature) and chrF, a fine-tuned encoder by its task's scores."""
     from regard.checkpoints.files import write_file
     from regard.commands.evaluate import evaluate as run
     from regard.decoding.beam import Beam
 
-    scored = run(model, data, Beam(beam, penalty), lowercase=lowercase, encoding=encoding, device=device)
+    how = reading(text, second, label, choices, header, skip_bad, unlabelled, encoding)
+    scored = run(model, files, Beam(beam, penalty), lowercase=lowercase, reading=how, device=device)
     if out:
-        write_file(out, "".join(f"{line}\n" for line in scored.hypotheses).encode())
+        write_file(out, "".join(f"{line}\n" for line in scored.written()).encode())
     print(json.dumps(scored.to_dict()) if json_ else "\n".join(scored.lines()))
 
 

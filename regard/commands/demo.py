@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from regard.checkpoints.files import write_file
-from regard.commands.evaluate import evaluate
+from regard.commands.evaluate import evaluate_translator
 from regard.commands.settings import TranslationSettings
 from regard.commands.translate import alignments
 from regard.commands.translation_run import TranslationRun
@@ -42,7 +42,7 @@ def demo(out: str | Path = "runs/demo") -> None:
         )
         translator = TranslationRun(settings, model, folder / name).go()
         seconds = time.perf_counter() - start
-        exact = evaluate(translator, files["test"], GREEDY).exact
+        exact = evaluate_translator(translator, files["test"], GREEDY).exact
         print(f"{name}: {exact.value:.1f}% of unseen dates exactly right ({exact.detail}), trained in {seconds:.0f} s")
         show(translator, folder / f"{name}.png")
 

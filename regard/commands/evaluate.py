@@ -1,19 +1,26 @@
-"""evaluate: how good are a model's translations?"""
+"""evaluate: how good are a model's translations, or its answers?"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.commands.load import load_translator
+from regard.commands.load import load, load_finetuned
+from regard.data.reading import Reading
+from regard.errors import UsageProblem
 
 if TYPE_CHECKING:
     from regard.decoding.beam import Beam
     from regard.decoding.sample import Sampling
+    from regard.tasks.finetuned import Finetuned
     from regard.tasks.metrics import LengthBand, Score
     from regard.tasks.translate import Translator
+
+READING = Reading()
+EDGES = (7, 10, 13, 16, 20)  # words of a source, between which BLEU is shown by length
 
 
 @dataclass(frozen=True)
@@ -30,26 +37,75 @@ class Evaluation:
         cut = [f"warning: sources too long to be read to the end: {self.cut}"] if self.cut else []
         return [*scores, "by source length:", *(f"  {band}" for band in self.by_length), *cut]
 
+    def written(self) -> list[str]:
+        return self.hypotheses
+
     def to_dict(self) -> dict[str, Any]:
         scores = [asdict(score) for score in (self.bleu, self.chrf, self.exact)]
         return {"scores": scores, "by_length": [asdict(band) for band in self.by_length], "cut": self.cut}
 
 
+@dataclass(frozen=True)
+class Answered:
+    """How good the answers of a fine-tuned model are."""
+
+    scores: list[Score]
+    facts: list[str]  # about the file
+    answers: list[Any]
+
+    def lines(self) -> list[str]:
+        return [*self.facts, *map(str, self.scores)]
+
+    def written(self) -> list[str]:
+        told = [asdict(one) if is_dataclass(one) else one for one in self.answers]  # type: ignore[arg-type]
+        return [json.dumps(one, ensure_ascii=False) for one in told]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"scores": [asdict(score) for score in self.scores]}
+
+
 def evaluate(
-    model: str | Path | Translator,
+    model: str | Path | Translator | Finetuned,
     data: Sequence[str | Path],
     how: Beam | Sampling | None = None,
     *,
     lowercase: bool = False,
-    edges: tuple[int, ...] = (7, 10, 13, 16, 20),
-    encoding: str = "utf-8",
+    edges: tuple[int, ...] = EDGES,
+    reading: Reading = READING,
     device: str | None = None,
+) -> Evaluation | Answered:
+    """Score a translator on a source file and its target file, or a fine-tuned model on a file of examples."""
+    from regard.tasks.translate import Translator
+
+    found = load(model, device) if isinstance(model, str | Path) else model
+    wanted = 2 if isinstance(found, Translator) else 1
+    if len(data) != wanted:
+        what = "a source file and its target file" if wanted == 2 else "one file of examples"
+        raise UsageProblem(f"{model} is scored on {what}; given were {len(data)}: {' '.join(map(str, data))}")
+    if isinstance(found, Translator):
+        return evaluate_translator(found, data, how, lowercase=lowercase, edges=edges, encoding=reading.encoding)
+    return evaluate_answers(load_finetuned(found), data[0], reading)
+
+
+def evaluate_answers(finetuned: Finetuned, path: str | Path, reading: Reading) -> Answered:
+    data = finetuned.task.read(path, reading)
+    answers = finetuned.predict(finetuned.task.inputs(data))
+    return Answered(finetuned.task.score(answers, data), data.lines(), answers)
+
+
+def evaluate_translator(
+    translator: Translator,
+    data: Sequence[str | Path],
+    how: Beam | Sampling | None = None,
+    *,
+    lowercase: bool = False,
+    edges: tuple[int, ...] = EDGES,
+    encoding: str = "utf-8",
 ) -> Evaluation:
     """Translate a source file and compare with its target file, line by line."""
     from regard.data.parallel import read_parallel
     from regard.tasks.metrics import bleu, bleu_by_length, chrf, exact_match
 
-    translator = load_translator(model, device)
     source, target = data
     pairs = read_parallel(source, target, encoding)
     sources, references = pairs.sources, pairs.targets

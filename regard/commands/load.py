@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.errors import Problem
 
 if TYPE_CHECKING:
+    from regard.tasks.finetuned import Finetuned
     from regard.tasks.reader import Reader
     from regard.tasks.translate import Translator
 
 
-def load(model: str | Path, device: str | None = None) -> Translator | Reader:
+def load(model: str | Path, device: str | None = None) -> Translator | Reader | Finetuned:
     """The model of a folder (one that holds config.json, or a run's), or of a name on the hub, which is fetched unless
-    the cache has it.  Encoders read, translators translate."""
+    the cache has it.  Encoders read, translators translate, and what was fine-tuned does its task."""
     from regard.checkpoints.hub import fetched
-    from regard.models import FAMILIES
+    from regard.models import FAMILIES, PUBLISHED_TRANSLATORS
     from regard.models.folder import CONFIG, read_json
+    from regard.tasks.finetuned import finetuned
     from regard.tasks.reader import Reader
     from regard.tasks.translate import Translator
 
@@ -27,7 +30,9 @@ def load(model: str | Path, device: str | None = None) -> Translator | Reader:
     elif (folder / "run.json").exists():
         raise Problem(f"{folder} is a run that has not finished; give its command again, and it goes on to the end")
     family, _ = read_json(folder / CONFIG)
-    return Translator.load(folder, device) if family in FAMILIES else Reader.load(folder, device)
+    if family in (*FAMILIES, *PUBLISHED_TRANSLATORS):
+        return Translator.load(folder, device)
+    return finetuned(Reader.load(folder, device))
 
 
 def load_translator(model: str | Path | Translator, device: str | None = None) -> Translator:
@@ -39,10 +44,26 @@ def load_translator(model: str | Path | Translator, device: str | None = None) -
     return found
 
 
-def load_reader(model: str | Path | Reader, device: str | None = None) -> Reader:
+def load_reader(model: str | Path | Reader | Finetuned, device: str | None = None) -> Reader:
+    from regard.tasks.finetuned import Finetuned
     from regard.tasks.reader import Reader
 
     found = load(model, device) if isinstance(model, str | Path) else model
+    found = found.reader if isinstance(found, Finetuned) else found
     if not isinstance(found, Reader):
         raise Problem(f"{model} is a translator; give the folder of an encoder, such as BERT")
+    return found
+
+
+def load_finetuned(
+    model: str | Path | Reader | Finetuned, device: str | None = None, tasks: Sequence[str] = ()
+) -> Finetuned:
+    """A model that was fine-tuned, for one of these tasks where some are named."""
+    from regard.tasks.finetuned import Finetuned
+
+    found = load(model, device) if isinstance(model, str | Path) else model
+    if not isinstance(found, Finetuned):
+        raise Problem(f"{model} was not fine-tuned; do that first: regard finetune {model} TASK --train FILE ...")
+    if tasks and found.name not in tasks:
+        raise Problem(f"{model} was fine-tuned to {found.name}; this needs one that can {' or '.join(tasks)}")
     return found

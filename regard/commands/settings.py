@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from regard.data.reading import Reading
 from regard.errors import UsageProblem
 from regard.training.settings import OptimizerConfig, TrainingConfig
 
@@ -40,3 +41,75 @@ class TranslationSettings:
 
 
 TRANSLATION = TranslationSettings()
+
+
+@dataclass(frozen=True)
+class FinetuningSettings:
+    train: str = ""
+    dev: str = ""
+    test: str = ""
+    reading: Reading = field(default_factory=Reading)
+    epochs: float = 0.0  # 0: by the number of examples
+    batch: int = 32  # examples of a step
+    rate: float = 0.0  # 0: by the width of the model
+    warmup: float = 0.1  # share of the steps over which the rate rises
+    weight_decay: float = 0.01
+    longest: int = 512  # pieces of a row, or fewer where the model's places end
+    best: str = ""  # as in "highest matthews"; by default as the task has it
+    patience: int = 0
+    precision: Literal["", "float32", "bf16"] = ""  # by default bf16 on a GPU
+    compile: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.batch < 1 or self.longest < 1:
+            raise UsageProblem(f"batch={self.batch}, longest={self.longest}: give 1 or more")
+        if self.epochs < 0 or self.rate < 0:
+            raise UsageProblem(f"epochs={self.epochs}, rate={self.rate}: give more than 0, or 0 to leave it to regard")
+        if not 0 <= self.warmup <= 1:
+            raise UsageProblem(f"warmup={self.warmup}: give a share of the steps, from 0 to 1")
+
+
+FINETUNING = FinetuningSettings()
+
+
+@dataclass(frozen=True)
+class PretrainingSettings:
+    texts: tuple[str, ...] = ()
+    dev: tuple[str, ...] = ()  # held-out text
+    objective: str = ""  # by default the family's own
+    vocab: int = 30_000  # of the vocabulary that is learned, where none is given
+    lowercase: bool = False
+    share: float = 0.15  # of the pieces that are hidden
+    whole_words: bool = False
+    longest: int = 128  # tokens of a row,
+    later_longest: int = 0  # and of those at the end; 0: as before
+    later: float = 0.1  # the share of the steps that have the later length
+    budget: int = 16_384  # tokens of a micro-batch
+    accumulate: int = 1
+    steps: int = 100_000
+    rate: float = 1e-4
+    warmup: float = 0.1  # share of the steps over which the rate rises
+    weight_decay: float = 0.01
+    generator: float = 0.25  # the share of the model's width that ELECTRA's generator has
+    precision: Literal["", "float32", "bf16"] = ""  # by default bf16 on a GPU
+    compile: bool = False
+    evaluate_every: int = 1000
+    save_every: int = 1000
+    report_every: int = 50
+    seed: int = 0
+    column: str | None = None  # of JSON lines or Parquet, the one that holds the text
+    encoding: str = "utf-8"
+
+    def __post_init__(self) -> None:
+        for name in ("longest", "budget", "accumulate", "steps"):
+            if getattr(self, name) < 1:
+                raise UsageProblem(f"{name}={getattr(self, name)}: give 1 or more")
+        for name in ("warmup", "later"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise UsageProblem(f"{name}={getattr(self, name)}: give a share of the steps, from 0 to 1")
+        if not 0 < self.share < 1:
+            raise UsageProblem(f"share={self.share}: give a share of the pieces, above 0 and below 1")
+
+
+PRETRAINING = PretrainingSettings()

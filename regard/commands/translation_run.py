@@ -5,7 +5,6 @@ The run is one folder: run.json (all that decides it), tokenizers, metrics.jsonl
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,8 @@ import torch
 
 from regard import __version__
 from regard.checkpoints.files import write_file
-from regard.commands.evaluate import evaluate
+from regard.commands.evaluate import evaluate_translator
+from regard.commands.run_folder import claim
 from regard.commands.settings import TranslationSettings
 from regard.commands.show import make_model
 from regard.config import to_dict
@@ -32,9 +32,8 @@ from regard.tasks.translate import SHARED, SOURCE, TARGET, Translator
 from regard.text.tokenizer import Tokenizer
 from regard.training.loop import Outcome, train
 from regard.training.parallel import here, is_first
-from regard.training.resume import differences, wait_for
+from regard.training.resume import wait_for
 
-RUN = "run.json"
 A_DAY = 24 * 3600.0  # for the first rank to learn a vocabulary; should it fail, torchrun ends those that wait
 
 
@@ -46,7 +45,7 @@ class TranslationRun:
         with torch.device("meta"):
             make_model(model)  # one that cannot be made is refused before the folder is taken
         if is_first():
-            self.claim(model)
+            claim(folder, {"settings": to_dict(settings), "model": to_dict(model)})
         self.source, self.target = self.tokenizers()
         sizes = {"embedding": replace(model.embedding, vocab=self.source.size)}
         self.model = replace(model, target_vocab=None if settings.shared else self.target.size, **sizes)
@@ -55,18 +54,6 @@ class TranslationRun:
         if len(files) != 2:
             raise Problem(f"{name}: expected a source file and a target file, found {len(files)}: {' '.join(files)}")
         return read_parallel(*files, encoding=self.settings.encoding)
-
-    def claim(self, model: Any) -> None:
-        """Take the folder for this run, or see that it is this run's already.  Whether the text is the same is judged
-        by the loop that resumes it."""
-        place, mine = self.folder / RUN, {"settings": to_dict(self.settings), "model": to_dict(model)}
-        if place.exists():
-            changed = differences(begun(place), decisive(json.loads(json.dumps(mine))))
-            if changed:
-                raise Problem(f"{self.folder} holds another run: {'; '.join(changed)}. Choose another folder.")
-        elif self.folder.is_file() or (self.folder.exists() and any(self.folder.iterdir())):
-            raise Problem(f"{self.folder} exists and holds no run of regard. Choose another folder.")
-        write_file(place, json.dumps({"regard": __version__} | mine, indent=2).encode())
 
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
         """Those of the folder, or new ones learned from the training text; the first rank learns, the others wait."""
@@ -123,7 +110,7 @@ class TranslationRun:
         """Tell how good the chosen weights are on the test files, if some were given."""
         s = self.settings
         if s.test:
-            scored = evaluate(translator, s.test, lowercase=s.lowercase, encoding=s.encoding)
+            scored = evaluate_translator(translator, s.test, lowercase=s.lowercase, encoding=s.encoding)
             print(f"on {s.test[0]} and {s.test[1]}:", *scored.lines(), sep="\n")
 
     def card(self, outcome: Outcome) -> str:
@@ -142,17 +129,3 @@ class TranslationRun:
             "Use it: `regard translate --model FOLDER < text`",
             "",
         ])  # fmt: skip
-
-
-def begun(place: Path) -> dict[str, Any]:
-    """What decided the run of a run.json."""
-    try:
-        return decisive(json.loads(place.read_bytes()))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Problem(f"{place} cannot be read ({error!r}). Choose another folder.") from error
-
-
-def decisive(run: dict[str, Any]) -> dict[str, Any]:
-    """What may not change in a run that goes on; files may move."""
-    files = ("train", "dev", "test")
-    return {"settings": {k: v for k, v in run["settings"].items() if k not in files}, "model": run["model"]}

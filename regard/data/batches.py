@@ -22,8 +22,8 @@ REMEMBERED = 2  # epochs whose plans are kept
 class Order:
     """Which examples are in which batch; batches are numbered over all epochs.
 
-    An example costs so much, and a batch at most `budget`; an example that costs more has a batch to itself.  Epochs are
-    cut anew, so that one may have a few batches more than another.
+    A batch costs at most `budget`; an example that costs more has a batch to itself.  Epochs are cut anew, so that one
+    may have a few batches more than another.
     """
 
     def __init__(self, costs: np.ndarray, budget: int, seed: int):
@@ -94,7 +94,7 @@ class PairBatches(Order):
         }
 
 
-def sorted_batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
+def sorted_batches(lengths: Sequence[int] | np.ndarray, budget: int) -> list[list[int]]:
     """The numbers of all rows, longest first, in batches of at most `budget` tokens (a longer row alone)."""
     costs = np.maximum(np.asarray(lengths, np.int64), 1)
     order = np.argsort(-costs, kind="stable")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from regard.config import did_you_mean
+from regard.data.reading import UNLABELLED, Reading
 from regard.data.table import BadRows, Table, parse_json, read_table
 from regard.errors import Problem, UsageProblem
 
@@ -33,7 +34,6 @@ CHOICE = re.compile(r"(?:ending|choice|option|answer|alternative|solution|sol)_?
 CHOICES = "endings choices options alternatives candidates"
 
 SAMPLE = 1000  # rows that are looked at where no names say what the columns hold
-UNLABELLED = ("-1", "-")  # labels of rows that nobody labelled
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,10 @@ class Columns:
     second: Name | None = None
     label: Name | None = None
     choices: tuple[Name, ...] = ()  # a column for each choice, or one that holds lists of them
+
+    @classmethod
+    def of(cls, reading: Reading) -> Columns:
+        return cls(reading.text, reading.second, reading.label, reading.choices)
 
     def roles(self) -> dict[str, Name]:
         every = {"text": self.text, "second": self.second, "label": self.label}

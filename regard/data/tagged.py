@@ -22,6 +22,7 @@ Entity = tuple[str, int, int]  # its kind, its first word, and the word after it
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 CONLLU_ROW = re.compile(r"\d+([.-]\d+)?\t(.*\t){8}")
 LOOK = 20  # lines in which CoNLL-U shows itself
+SHOWN = 20  # kinds or tags that are named
 SPELLED = re.compile(r"([BIESLU])(?:-(.*))?")  # L and U are what BILOU calls E and S
 BEGIN, END = "BSU", "ESLU"
 
@@ -43,9 +44,21 @@ class Tagged:
     def place(self, sentence: int) -> str:
         return f"{self.source}, sentence at line {self.starts[sentence]}"
 
+    def lines(self) -> list[str]:
+        """The facts as text, the warnings last."""
+        distinct = set(chain.from_iterable(self.tags))
+        kinds = sorted({_parts(tag)[1] for tag in distinct} - {""}) if self.scheme != "none" else sorted(distinct)
+        told = f"entities of {len(kinds)} kinds" if self.scheme != "none" else f"{len(kinds)} tags"
+        found = [f"{self.source}: {len(self):,} sentences, {sum(map(len, self.words)):,} words; {told}: {_some(kinds)}"]
+        if len(distinct) == 1:
+            found.append(f"warning: all words have the tag {min(distinct)!r}: nothing can be learned from them")
+        if self.orphans:
+            found.append(f"warning: {self.orphans:,} entities begin with no B-: they are taken as they stand")
+        return found
+
 
 def read_tagged(
-    path: str | Path, column: int | str | None = None, *, word: int | None = None, encoding: str = "utf-8"
+    path: str | Path, column: int | str | None = None, *, word: int | str | None = None, encoding: str = "utf-8"
 ) -> Tagged:
     """A word a line, its columns between tabs or spaces, and a blank line after a sentence.
 
@@ -110,8 +123,34 @@ def to_iob2(tagged: Tagged, *, repair: bool = False) -> Tagged:
     if tagged.scheme == "none":
         return tagged
     mend = repair or tagged.scheme == "IOB1"
-    tags = [_respelled(sentence, mend) for sentence in tagged.tags]
+    tags = [iob2(sentence, mend) for sentence in tagged.tags]
     return replace(tagged, tags=tags, scheme="IOB2", orphans=0 if mend else tagged.orphans)
+
+
+def iob2(tags: Sequence[str], repair: bool = True) -> list[str]:
+    """The same entities, spelled in IOB2."""
+    spelled, found = ["O"] * len(tags), entities(tags)
+    ends = {(kind, end) for kind, _, end in found}
+    for kind, start, end in found:
+        needed = repair or (kind, start) in ends  # or else it would become one with the entity before it
+        first = "B" if needed or _parts(tags[start])[0] in BEGIN else "I"
+        marks = [first, *"I" * (end - start - 1)]
+        spelled[start:end] = [_tag(mark, kind) for mark in marks]
+    return spelled
+
+
+def iob2_tags(tags: Iterable[str]) -> set[str]:
+    """All tags that IOB2 has for the kinds that tags name."""
+    kinds = {kind for mark, kind in map(_parts, tags) if mark != "O"}
+    return {"O", *(_tag(mark, kind) for mark in "BI" for kind in kinds)}
+
+
+def spells_entities(tags: Iterable[str]) -> bool:
+    """Whether tags are those of a scheme for entities."""
+    try:
+        return bool(_marks(set(tags), "tags"))
+    except Problem:
+        return False
 
 
 def _rows(lines: Iterable[str], source: str, conllu: bool) -> Iterator[Row]:
@@ -151,6 +190,10 @@ def _parts(tag: str) -> tuple[str, str]:
     return (found[1], found[2] or "") if found else ("O", "")
 
 
+def _tag(mark: str, kind: str) -> str:
+    return f"{mark}-{kind}" if kind else mark
+
+
 def _marks(distinct: set[str], source: str) -> set[str]:
     """The marks that tags use, or none if they spell no entities; refused if they are of no scheme."""
     spelled = {tag for tag in distinct if SPELLED.fullmatch(tag)}
@@ -164,12 +207,5 @@ def _marks(distinct: set[str], source: str) -> set[str]:
     return marks
 
 
-def _respelled(tags: Sequence[str], repair: bool) -> list[str]:
-    spelled, found = ["O"] * len(tags), entities(tags)
-    ends = {(kind, end) for kind, _, end in found}
-    for kind, start, end in found:
-        needed = repair or (kind, start) in ends  # or else it would become one with the entity before it
-        first = "B" if needed or _parts(tags[start])[0] in BEGIN else "I"
-        marks = [first, *"I" * (end - start - 1)]
-        spelled[start:end] = [f"{mark}-{kind}" if kind else mark for mark in marks]
-    return spelled
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:SHOWN]) + ", ..." * (len(names) > SHOWN)

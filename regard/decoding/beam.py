@@ -79,7 +79,7 @@ class _Search:
         """Write one more token on every beam; the beam each new one comes from."""
         count, size, vocab = len(self.sentence), self.how.size, logits.shape[-1]
         at_limit = (self.limits <= self.length + 1).repeat_interleave(size)
-        gain = self.ends.forced(logits, at_limit).float().log_softmax(-1)
+        gain = self.ends.allowed(logits, at_limit).float().log_softmax(-1)
         totals = (self.total.view(-1, 1) + gain).view(count, -1)  # (S, K * V)
         # at most K of these end, so K are left that go on
         best, index = totals.topk(min(2 * size, totals.shape[-1]))

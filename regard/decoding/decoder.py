@@ -40,19 +40,22 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Ends:
-    """Where writing begins and ends: the first token, the last, and how long a row may become."""
+    """Where writing begins and ends: the first token, the last, how long a row may become; what is never written."""
 
     begin: int
     end: int
     ratio: float = 2.0  # a row ends at ratio * its source's length + slack at the latest, whatever is beside it
     slack: int = 10
     longest: int = sys.maxsize  # places the model has
+    never: tuple[int, ...] = ()  # tokens that are in the vocabulary, but not to be written
 
     def limits(self, source: Tokens) -> Tensor:  # (B,)
         return ((source.rows.lengths * self.ratio).long() + self.slack).clamp(max=self.longest)
 
-    def forced(self, logits: Tensor, at_limit: Tensor) -> Tensor:
-        """Rows at their limit can only end."""
+    def allowed(self, logits: Tensor, at_limit: Tensor) -> Tensor:  # (B, V), (B,) -> (B, V)
+        """-inf for what may not be written; rows at their limit can only end.  The others share its probability."""
+        if self.never:
+            logits = logits.index_fill(-1, torch.tensor(self.never, device=logits.device), -torch.inf)
         only_end = torch.full_like(logits[0], -torch.inf)
         only_end[self.end] = 0.0
         return torch.where(at_limit[:, None], only_end, logits)

@@ -66,7 +66,7 @@ def sample(model: Decoder, source: Tokens, ends: Ends, how: Sampling = GREEDY) -
     tokens, state = torch.full_like(rows, ends.begin), model.start(source)
     for length in range(1, int(limits.max()) + 1 if len(source) else 0):
         logits, state = model.step(tokens, state)
-        logits = ends.forced(logits, limits[rows] <= length)
+        logits = ends.allowed(logits, limits[rows] <= length)
         tokens = how.choose(logits, generator)
         total[rows] += logits.float().log_softmax(-1).gather(-1, tokens[:, None]).squeeze(-1)
         goes_on = tokens != ends.end

@@ -1,4 +1,4 @@
-"""Tokens as vectors, with their positions added: learned, or the Transformer's sinusoids; and their types, normed."""
+"""Tokens as vectors, with their positions added: learned, or sinusoids in either order; and their types, normed."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from regard.rows import Tokens
 class EmbeddingConfig:
     vocab: int = 8000
     width: int = 512
-    positions: Literal["none", "sinusoidal", "learned"] = "sinusoidal"
-    longest: int = 1024  # rows a learned table has; sinusoids have no end
+    positions: Literal["none", "sinusoidal", "sinusoidal-halves", "learned"] = "sinusoidal"
+    longest: int = 1024  # rows of a table: learned ones, and Marian's halves; the paper's sinusoids have no end
     scaled: bool = True  # times sqrt(width): the paper's, for tables that are also the output's weights
     dropout: float = 0.1
     first: int = 0  # the place of a row's first token: RoBERTa counts from 2
@@ -49,7 +49,8 @@ class Embedding(nn.Module):
     @property
     def places(self) -> int:
         """How many tokens a row may have."""
-        return sys.maxsize if self.positions is None else self.config.longest - self.config.first
+        endless = self.config.positions in ("none", "sinusoidal")
+        return sys.maxsize if endless else self.config.longest - self.config.first
 
     def read(self, tokens: Tokens, types: Tensor | None = None) -> Tensor:  # (N, W)
         """Whole rows, from their first place."""
@@ -65,11 +66,12 @@ class Embedding(nn.Module):
         if self.config.scaled:
             x = x * self.config.width**0.5
         if self.types is not None:
-            x = x + (self.types.weight[0] if types is None else self.types(types))
+            only = types is None or self.types.num_embeddings == 1  # RoBERTa's, which tells no segments apart
+            x = x + (self.types.weight[0] if only else self.types(types))
         if self.positions is not None:
             x = x + self.positions(at + self.config.first)
-        elif self.config.positions == "sinusoidal":
-            x = x + sinusoids(at, self.config.width).to(x.dtype)
+        elif self.config.positions != "none":
+            x = x + WAVES[self.config.positions](at, self.config.width).to(x.dtype)
         return self.dropout(x if self.norm is None else self.norm(x))
 
 
@@ -78,3 +80,12 @@ def sinusoids(at: Tensor, width: int) -> Tensor:  # (N,) -> (N, W)
     rate = 10000.0 ** (-torch.arange(0, width, 2, device=at.device) / width)
     angle = at[:, None] * rate  # (N, W / 2)
     return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)[:, :width]
+
+
+def halves(at: Tensor, width: int) -> Tensor:  # (N,) -> (N, W)
+    """Marian's order of the same numbers: all sines, then all cosines."""
+    waves = sinusoids(at, width)
+    return torch.cat([waves[:, 0::2], waves[:, 1::2]], 1)
+
+
+WAVES = {"sinusoidal": sinusoids, "sinusoidal-halves": halves}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from regard.models import albert, bert, distilbert, electra, roberta, seq2seq, transformer
+from regard.models import albert, bert, distilbert, electra, marian, roberta, seq2seq, transformer
 
 TRANSLATORS = seq2seq.PRESETS | transformer.PRESETS
 ENCODERS = bert.PRESETS | roberta.PRESETS | distilbert.PRESETS | albert.PRESETS | electra.PRESETS
@@ -15,6 +15,8 @@ PUBLISHED = {  # model_type in a config.json that others wrote, too
     "albert": albert.FAMILY,
     "electra": electra.FAMILY,
 }
+
+PUBLISHED_TRANSLATORS = {"marian": marian.load}  # the same of models that translate
 
 FAMILIES = {  # model_type in config.json -> config and module
     "seq2seq": (seq2seq.Seq2SeqConfig, seq2seq.Seq2Seq),

@@ -51,18 +51,27 @@ class Encoder(nn.Module):
 class Head(nn.Module):
     """From states to scores: a hidden layer where the paper has one, then as many outputs as there are answers."""
 
-    def __init__(self, width: int, activation: str | None = None, outputs: int | None = None, *, first: bool = False):
+    def __init__(
+        self,
+        width: int,
+        activation: str | None = None,
+        outputs: int | None = None,
+        *,
+        first: bool = False,
+        dropout: float = 0.0,
+    ):
         super().__init__()
         self.first = first  # of a row's first token alone
         self.dense = nn.Linear(width, width) if activation else None
         self.activation = ACTIVATIONS[activation] if activation else None
+        self.dropout = nn.Dropout(dropout)
         self.out = nn.Linear(width, outputs) if outputs else None
 
     def forward(self, states: Tensor, rows: Rows) -> Tensor:  # (N, W) -> (N or B, outputs)
         x = states[rows.first] if self.first else states
         if self.dense is not None and self.activation is not None:
             x = self.activation(self.dense(x))
-        return x if self.out is None else self.out(x)
+        return x if self.out is None else self.out(self.dropout(x))
 
 
 class WordHead(nn.Module):
@@ -78,6 +87,15 @@ class WordHead(nn.Module):
 
     def forward(self, states: Tensor, table: Tensor) -> Tensor:  # (N, W), (V, narrow) -> (N, V)
         return self.norm(self.activation(self.dense(states))) @ table.T + self.bias
+
+
+def begin(module: nn.Module) -> None:
+    """Numbers to begin pretraining with: BERT's."""
+    for part in module.modules():
+        if isinstance(part, nn.Linear | nn.Embedding):
+            nn.init.trunc_normal_(part.weight, std=0.02, a=-0.04, b=0.04)
+        if isinstance(part, nn.Linear) and part.bias is not None:
+            nn.init.zeros_(part.bias)
 
 
 class HeadedEncoder(nn.Module):

@@ -26,10 +26,12 @@ from regard.checkpoints.files import (
 from regard.checkpoints.weights import check_weights, set_weights, weights_of
 from regard.config import did_you_mean, from_dict, to_dict
 from regard.errors import Problem, UsageProblem
-from regard.models import FAMILIES, PUBLISHED
+from regard.models import FAMILIES, PUBLISHED, PUBLISHED_TRANSLATORS
+from regard.models.marian import GENERATION, PublishedMarian
 from regard.models.published import Published
 
 CONFIG = "config.json"
+KNOWN = [*FAMILIES, *PUBLISHED, *PUBLISHED_TRANSLATORS]
 
 
 def save_model(folder: Path, model: nn.Module, others: Mapping[str, bytes]) -> None:
@@ -69,7 +71,7 @@ def load_published(folder: Path) -> Published:
     checked_folder(folder)
     named, settings = read_json(folder / CONFIG)
     if named and named not in PUBLISHED:
-        known = did_you_mean(named, [*PUBLISHED, *FAMILIES])
+        known = did_you_mean(named, KNOWN)
         raise Problem(f"{folder / CONFIG}: no encoder's family is called {named!r}; {known}")
     tensors, faults = load_weights(folder), []
     for family in [named] if named else PUBLISHED:  # the oldest configs do not say what they are of: the names do
@@ -80,6 +82,22 @@ def load_published(folder: Path) -> Published:
         except Problem as problem:
             faults.append(problem)
     raise faults[0]
+
+
+def is_published_translator(folder: Path) -> bool:
+    return (folder / CONFIG).is_file() and read_json(folder / CONFIG)[0] in PUBLISHED_TRANSLATORS
+
+
+def load_published_translator(folder: Path) -> PublishedMarian:
+    """The translator of a folder in the form others know; every tensor accounted for."""
+    checked_folder(folder)
+    family, settings = read_json(folder / CONFIG)
+    generation = read_json(folder / GENERATION)[1] if (folder / GENERATION).is_file() else {}
+    try:
+        theirs = {"model_type": family, **settings}
+        return PUBLISHED_TRANSLATORS[family](theirs, generation, load_weights(folder), folder)
+    except UsageProblem as problem:
+        raise Problem(f"{folder / CONFIG}: {problem}") from None
 
 
 def load_model(folder: Path) -> nn.Module:
@@ -110,7 +128,7 @@ def read_config(path: Path) -> tuple[type, type, dict[str, Any]]:
     if not family:
         raise Problem(f"{path} names no model_type; there are: {', '.join(FAMILIES)}")
     if family not in FAMILIES:
-        raise Problem(f"{path}: no family is called {family!r}; {did_you_mean(family, FAMILIES)}")
+        raise Problem(f"{path}: no family is called {family!r}; {did_you_mean(family, KNOWN)}")
     return *FAMILIES[family], settings
 
 
@@ -124,7 +142,7 @@ def read_json(path: Path) -> tuple[str, dict[str, Any]]:
         raise Problem(f"{path} cannot be read as JSON: {error}") from None
     family = settings.pop("model_type", "") if isinstance(settings, dict) else None
     if not isinstance(family, str):
-        raise Problem(f"{path} names no model_type; there are: {', '.join([*FAMILIES, *PUBLISHED])}")
+        raise Problem(f"{path} names no model_type; there are: {', '.join(KNOWN)}")
     return family, settings
 
 

@@ -52,7 +52,7 @@ class HeadNames:
         block = config.stack.block
         count = outputs.get(self.out, 1) if self.out else None  # one that is missing is told of with all the others
         activation = (self.activation or block.activation) if self.dense else None
-        return Head(block.width, activation, count, first=self.first)
+        return Head(block.width, activation, count, first=self.first, dropout=block.dropout)
 
 
 @dataclass(frozen=True)
@@ -91,9 +91,17 @@ class Layout:
     rules: Rules
     heads: Heads
 
-    def make(self, config: EncoderConfig, tensors: Mapping[str, Tensor]) -> HeadedEncoder:
-        outputs = {name.removesuffix(".bias"): t.numel() for name, t in tensors.items() if name.endswith(".bias")}
+    def make(self, config: EncoderConfig, outputs: Mapping[str, int]) -> HeadedEncoder:
+        """The module; `outputs` has as many as each last layer of a head has, by its name in their files."""
         return HeadedEncoder(Encoder(config), {head.role: head.make(config, outputs) for head in self.heads})
+
+    @property
+    def roles(self) -> set[Role]:
+        return {head.role for head in self.heads}
+
+
+def outputs_of(tensors: Mapping[str, Tensor]) -> dict[str, int]:
+    return {name.removesuffix(".bias"): t.numel() for name, t in tensors.items() if name.endswith(".bias")}
 
 
 @dataclass(frozen=True)
@@ -128,7 +136,7 @@ class EncoderFamily:
                 raise Problem(f"{place}: {key} is {theirs[key]!r} in config.json, and only {plain!r} can be read here")
         config = self.settings.load(self.default, theirs)
         layout, ours = self.recognise(config, tensors, theirs.get("architectures"), place)
-        model = layout.make(config, tensors)
+        model = layout.make(config, outputs_of(tensors))
         set_weights(model, ours, place)
         constants = {name: tensors[name] for name in layout.rules.ignored if name in tensors}
         twins = {second: first for second, first in layout.rules.tied.items() if second in tensors}
@@ -144,7 +152,7 @@ class EncoderFamily:
             try:
                 ours = layout.rules.load(tensors, place)
                 with torch.device("meta"):  # nothing is allocated for a config that fits no file
-                    check_weights(layout.make(config, tensors), ours, place)
+                    check_weights(layout.make(config, outputs_of(tensors)), ours, place)
                 return layout, ours
             except Problem as problem:
                 faults.append(problem)

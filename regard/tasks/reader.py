@@ -12,8 +12,11 @@ import torch
 from torch import Tensor
 
 from regard.data.batches import sorted_batches
+from regard.data.framed import Framed, Row
+from regard.data.parallel import TOGETHER
 from regard.errors import Problem, UsageProblem
 from regard.layers.longest import longest_row
+from regard.models.encoder import Role
 from regard.models.folder import load_published, save_files
 from regard.models.published import Published
 from regard.rows import Rows, Tokens
@@ -23,7 +26,6 @@ from regard.text.published import load_tokenizer
 from regard.text.tokenizer import Tokenizer
 
 BUDGET = 16_384  # tokens of a batch
-Row = tuple[list[int], list[int]]  # ids, and their segments
 CHOICES: dict[str, Callable[[list[Tensor]], Tensor]] = {  # of the layers, what was embedded first: (N, W) or wider
     "first": lambda layers: layers[0],
     "last": lambda layers: layers[-1],
@@ -62,9 +64,10 @@ class Reader:
         moved(published.model, device)
         return cls(published, tokenizer, declared(folder))
 
-    def save(self, folder: str | Path) -> None:
-        """Write the folder that we and others read."""
-        save_files(Path(folder), {**self.published.files(), **self.tokenizer.files(), **self.pooling.files})
+    def save(self, folder: str | Path, card: str = "") -> None:
+        """Write the folder that we and others read; a card is its README."""
+        files = {**self.published.files(), **self.tokenizer.files(), **self.pooling.files}
+        save_files(Path(folder), files | ({"README.md": card.encode()} if card else {}))
 
     @property
     def device(self) -> torch.device:
@@ -76,7 +79,7 @@ class Reader:
         """One vector a text, in the order of the texts."""
         pooling = pooling or self.pooling
         found: list[Tensor] = [torch.empty(0)] * len(texts)
-        for numbers, states, rows in self.states([self.row(text) for text in texts], layers):
+        for numbers, states, rows in self.states(self.framed([(text,) for text in texts]), layers):
             for number, vector in zip(numbers, pooling(states, rows).float().cpu(), strict=True):
                 found[number] = vector
         return torch.stack(found).numpy() if found else np.zeros((0, self.model.encoder.config.stack.block.width))
@@ -86,7 +89,7 @@ class Reader:
         pieces, or beyond the places of the model."""
         framed = [self.words(words) for words in sentences]
         found = [np.zeros(0)] * len(sentences)
-        for numbers, states, rows in self.states([row for row, _ in framed], layers):
+        for numbers, states, rows in self.states(Framed.of(row for row, _ in framed), layers):
             for number, vectors in zip(numbers, rows.split(states.float().cpu()), strict=True):
                 places = torch.tensor(framed[number][1])
                 found[number] = torch.where(places[:, None] < 0, 0.0, vectors[places]).numpy()
@@ -106,21 +109,41 @@ class Reader:
         """The pieces of each text, special ones too, and a vector for each of them."""
         framed = [self.row(text) for text in texts]
         found: list[tuple[list[str], np.ndarray]] = [([], np.zeros(0))] * len(texts)
-        for numbers, states, rows in self.states(framed, layers):
+        for numbers, states, rows in self.states(Framed.of(framed), layers):
             for number, vectors in zip(numbers, rows.split(states.float().cpu()), strict=True):
                 found[number] = [self.tokenizer.piece(i) for i in framed[number][0]], vectors.numpy()
         return found
 
     @torch.inference_mode()
-    def states(self, rows: Sequence[Row], layers: str = "last") -> Iterator[tuple[list[int], Tensor, Rows]]:
+    def states(self, framed: Framed, layers: str = "last") -> Iterator[tuple[list[int], Tensor, Rows]]:
         """Batches of rows, the longest first: their numbers, the states of all their tokens, and where each begins."""
         if layers not in CHOICES:
             raise UsageProblem(f"no layers are called {layers!r}; there are: {', '.join(CHOICES)}")
-        for numbers in sorted_batches([len(ids) for ids, _ in rows], BUDGET):
-            tokens = Tokens.of([rows[n][0] for n in numbers], self.device)
-            types = torch.tensor([t for n in numbers for t in rows[n][1]], device=self.device)
-            chosen = CHOICES[layers](list(self.model.encoder.layers(tokens, types)))
-            yield numbers, chosen, tokens.rows
+        for numbers, tokens, types in self.batches(framed):
+            yield numbers, CHOICES[layers](list(self.model.encoder.layers(tokens, types))), tokens.rows
+
+    @torch.inference_mode()
+    def scores(self, role: Role, framed: Framed) -> Iterator[tuple[list[int], Tensor, Rows]]:
+        """Likewise, what a head makes of them: a row of scores for each token, or for each row."""
+        for numbers, tokens, types in self.batches(framed):
+            yield numbers, self.model.scores(role, self.model(tokens, types), tokens.rows), tokens.rows
+
+    def batches(self, framed: Framed) -> Iterator[tuple[list[int], Tokens, Tensor]]:
+        for numbers in sorted_batches(framed.lengths, BUDGET):
+            tokens, types = framed.batch(numbers)
+            yield numbers, tokens.to(self.device), types.to(self.device)
+
+    def framed(self, texts: Sequence[tuple[str, ...]]) -> Framed:
+        """Texts, or pairs of them, as the model reads them; what is too long for it loses its end."""
+        return Framed.of(self.rows(texts))
+
+    def rows(self, texts: Sequence[tuple[str, ...]]) -> Iterator[Row]:
+        for start in range(0, len(texts), TOGETHER):
+            some = texts[start : start + TOGETHER]
+            pieces = iter(self.tokenizer.encode_batch([text for pair in some for text in pair]))
+            for pair in some:
+                first, second = next(pieces), next(pieces) if len(pair) == 2 else None
+                yield self.tokenizer.frame.row(first, second, self.longest)
 
     def row(self, text: str, allow: Sequence[str] = ()) -> Row:
         """A text as the model reads it: framed, and cut where the model's places end; and its segments."""

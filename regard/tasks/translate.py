@@ -18,12 +18,21 @@ from regard.decoding.decoder import Ends, Hypothesis
 from regard.decoding.sample import Sampling, sample
 from regard.errors import Problem
 from regard.layers.longest import longest_row
-from regard.models.folder import load_model, save_model
+from regard.models.folder import (
+    is_published_translator,
+    load_model,
+    load_published_translator,
+    save_files,
+    save_model,
+)
+from regard.models.marian import PublishedMarian
 from regard.rows import Tokens
 from regard.tasks.device import moved
-from regard.text.tokenizer import Tokenizer
+from regard.text.published import load_pair
+from regard.text.tokenizer import FILE, Tokenizer
+from regard.text.vocabulary import Vocabulary
 
-SHARED, SOURCE, TARGET = "tokenizer.json", "source.tokenizer.json", "target.tokenizer.json"
+SHARED, SOURCE, TARGET = FILE, f"source.{FILE}", f"target.{FILE}"
 LONGEST = 1024  # pieces of a source that are read, or fewer where the model's tables end; a longer one is cut
 BUDGET = 4096  # tokens of a batch, each beam counted
 
@@ -47,39 +56,49 @@ class Attended:
 
 
 class Translator:
-    """A model with its tokenizers (one for both sides, or one each)."""
+    """A model with its vocabularies (one for both sides, or one each); and how it was published, if others did."""
 
-    def __init__(self, model: nn.Module, source: Tokenizer, target: Tokenizer):
+    def __init__(
+        self, model: nn.Module, source: Vocabulary, target: Vocabulary, published: PublishedMarian | None = None
+    ):
         self.model: Any = model
-        self.source, self.target = source, target
+        self.source, self.target, self.published = source, target, published
         self.places = longest_row(model)
         self.longest = min(LONGEST, self.places - 1)  # a place is for the end
+        self.ends = Ends(target.begin, target.end, longest=self.places)
+        if published is not None:  # whose limit is the same for all, and whose first token is padding
+            self.ends = replace(self.ends, ratio=0.0, slack=published.longest, never=(target.begin,))
 
     @classmethod
     def load(cls, folder: str | Path, device: torch.device | str | None = None) -> Translator:
         folder = Path(folder)
-        model: Any = moved(load_model(folder), device)
+        if is_published_translator(folder):
+            return cls.load_published(folder, device)
+        model = moved(load_model(folder), device)
         names = [SHARED] if (folder / SHARED).exists() else [SOURCE, TARGET]
         loaded = [Tokenizer.load(folder / name) for name in names]
         source, target = loaded[0], loaded[-1]
-        embedding = model.config.embedding.vocab
-        sizes = (embedding, model.config.target_vocab or embedding)
-        for name, tokenizer, size in zip((names[0], names[-1]), (source, target), sizes, strict=True):
-            if tokenizer.size != size:
-                raise Problem(
-                    f"{folder / name} has {tokenizer.size} pieces and the model was made for {size}: "
-                    "it belongs to another model"
-                )
+        check_sizes(model, (folder / names[0], source), (folder / names[-1], target))
         return cls(model, source, target)
 
+    @classmethod
+    def load_published(cls, folder: Path, device: torch.device | str | None = None) -> Translator:
+        published = load_published_translator(folder)
+        source, target = load_pair(folder)
+        check_sizes(published.model, (f"{folder}: the source's side", source), (f"{folder}: the target's side", target))
+        published.check_ids(target.begin, target.end, folder)
+        return cls(moved(published.model, device), source, target, published)
+
     def save(self, folder: str | Path, card: str = "") -> None:
-        if self.source is self.target:
-            files = {SHARED: self.source.to_json()}
+        """Write the folder that was loaded: of what others published, in their form."""
+        source, target = self.source.files(), self.target.files()
+        about = {"README.md": card.encode()} if card else {}
+        if self.published is not None:
+            save_files(Path(folder), {**self.published.files(), **source, **target, **about})
+        elif self.source is self.target:
+            save_model(Path(folder), self.model, {SHARED: source[FILE], **about})
         else:
-            files = {SOURCE: self.source.to_json(), TARGET: self.target.to_json()}
-        if card:
-            files["README.md"] = card
-        save_model(Path(folder), self.model, {name: text.encode() for name, text in files.items()})
+            save_model(Path(folder), self.model, {SOURCE: source[FILE], TARGET: target[FILE], **about})
 
     @property
     def device(self) -> torch.device:
@@ -106,13 +125,13 @@ class Translator:
 
     def decode(self, rows: list[list[int]], how: Beam | Sampling) -> list[list[Translation]]:
         """One batch, as the model sees it."""
-        source, ends = Tokens.of(rows, self.device), Ends(self.target.begin, self.target.end, longest=self.places)
+        source = Tokens.of(rows, self.device)
         was_training = self.model.training
         self.model.eval()
         if isinstance(how, Beam):
-            written = beam_search(self.model, source, ends, how)
+            written = beam_search(self.model, source, self.ends, how)
         else:
-            written = [[one] for one in sample(self.model, source, ends, how)]
+            written = [[one] for one in sample(self.model, source, self.ends, how)]
         self.model.train(was_training)
         return [[self.translation(one) for one in row] for row in written]
 
@@ -143,6 +162,16 @@ class Translator:
         weights = torch.stack(looks).mean(0)[:-1].cpu().numpy()  # without the row that writes the end
         pieces = [self.source.piece(i) for i in row], [self.target.piece(i) for i in out]
         return Attended(*pieces, weights)
+
+
+def check_sizes(model: Any, *sides: tuple[object, Vocabulary]) -> None:
+    """Whether the vocabularies of source and target, each with where it lies, are the model's."""
+    vocab = model.config.embedding.vocab
+    for (place, side), size in zip(sides, (vocab, model.config.target_vocab or vocab), strict=True):
+        if side.size != size:
+            raise Problem(
+                f"{place} has {side.size} pieces and the model was made for {size}: it belongs to another model"
+            )
 
 
 def looks_back(name: str) -> bool:

@@ -12,6 +12,7 @@ from regard.errors import Problem
 from regard.text.files import AGAIN, read_bytes, read_ids
 from regard.text.vocabulary import ENDS, PADS, SPACE, Vocabulary, printable, whole
 
+BESIDE = ("tokenizer_config.json", "special_tokens_map.json")  # for others to read again
 LANGUAGE = re.compile(">>.*?<<", re.DOTALL)  # before a text, the language to translate it into
 
 
@@ -19,7 +20,8 @@ class Marian(Vocabulary):
     """One side of a translator.  What it writes begins with the padding token."""
 
     def __init__(self, model: Path, ids: Path):
-        self._files = {path.name: read_bytes(path) for path in (model, ids)}
+        beside = [model.with_name(name) for name in BESIDE if model.with_name(name).is_file()]
+        self._files = {path.name: read_bytes(path) for path in (model, ids, *beside)}
         self._cut = processor(model, self._files[model.name])
         self._ids = read_ids(ids)
         self._names = {id: name for name, id in self._ids.items()}

@@ -14,7 +14,7 @@ from regard.errors import Problem
 from regard.text.files import AGAIN, read_ids, read_object, read_text
 from regard.text.marian import Marian
 from regard.text.spm import NORMAL, USER_DEFINED, Piece, SentencePiece
-from regard.text.tokenizer import ENCODER, FILE, SETTINGS, Tokenizer, bert_frame, faults_of
+from regard.text.tokenizer import ENCODER, FILE, FRAMES, SETTINGS, Tokenizer, faults_of, framed
 from regard.text.vocabulary import Vocabulary
 
 Settings = dict[str, Any]  # of a tokenizer_config.json
@@ -39,7 +39,7 @@ def load_tokenizer(folder: str | Path) -> Tokenizer:
 def load_pair(folder: str | Path) -> tuple[Vocabulary, Vocabulary]:
     """The vocabularies of a translator's two sides, which may be one."""
     folder = Path(folder)
-    if not (folder / SOURCE).exists():
+    if not any((folder / name).exists() for name in (SOURCE, TARGET)):
         tokenizer = load_tokenizer(folder)
         return tokenizer, tokenizer
     target_ids = TARGET_IDS if (folder / TARGET_IDS).exists() else IDS
@@ -84,7 +84,7 @@ def wordpiece(folder: Path, settings: Settings) -> tokenizers.Tokenizer:
     )
     inner.pre_tokenizer, inner.decoder = pre_tokenizers.BertPreTokenizer(), decoders.WordPiece()
     make_special(inner, ENCODER)
-    inner.post_processor = bert_frame(inner)
+    inner.post_processor = framed(inner, *FRAMES[ENCODER])
     return inner
 
 
@@ -122,7 +122,7 @@ def sentencepiece(folder: Path, settings: Settings) -> tokenizers.Tokenizer:
     inner.decoder = decoders.Metaspace()
     make_special(inner, (piece.text for piece in model.pieces if is_special(piece)), greedy="[MASK]")
     if albert:
-        inner.post_processor = bert_frame(inner)
+        inner.post_processor = framed(inner, *FRAMES[ENCODER])
     return inner
 
 

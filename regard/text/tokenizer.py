@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from unicodedata import category
 
+import numpy as np
 import tokenizers
 from tokenizers import decoders, processors
 
@@ -21,6 +23,7 @@ from regard.text.vocabulary import ROLES, SPACE, UNKNOWNS, Vocabulary, printable
 
 SPECIAL = ("<unk>", "<s>", "</s>")  # ids 0, 1, 2 of what is trained here; no padding token, for there is no padding
 ENCODER = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # for an encoder, as everyone knows it
+ROBERTA = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 FILE, SETTINGS = "tokenizer.json", "tokenizer_config.json"
 
 Spans = list[tuple[int, int]]  # where pieces begin and end in a text, in characters
@@ -57,8 +60,8 @@ class Tokenizer(Vocabulary):
         recipe = KINDS[kind](next((name for name in UNKNOWNS if name in special), UNKNOWNS[0]))
         inner = untrained(recipe, lowercase)
         learn(inner, recipe, lines, vocab, special)
-        if "[CLS]" in special:
-            inner.post_processor = bert_frame(inner)
+        if frame := FRAMES.get(tuple(special)):
+            inner.post_processor = framed(inner, *frame)
         size = inner.get_vocab_size()
         if size < vocab and recipe.fills:
             warnings.warn(f"asked for {vocab} {kind} pieces, but the text yields only {size}", stacklevel=2)
@@ -89,6 +92,20 @@ class Tokenizer(Vocabulary):
 
     def special(self, name: str) -> int | None:
         return self._special.get(name)
+
+    @cached_property
+    def specials(self) -> list[int]:
+        """The ids of all special tokens."""
+        return sorted(self._special.values())
+
+    @cached_property
+    def continues(self) -> np.ndarray:  # (V,) bool
+        """Which pieces go on with the word of the piece before them.  Punctuation and special tokens stand alone."""
+        if isinstance(self._inner.decoder, decoders.WordPiece):
+            found = [(self._inner.id_to_token(id) or "").startswith("##") for id in range(self.size)]
+        else:
+            found = [_continues(self.piece(id)) for id in range(self.size)]
+        return np.array(found) & ~np.isin(np.arange(self.size), self.specials)
 
     @cached_property
     def frame(self) -> Frame:
@@ -162,12 +179,21 @@ class Tokenizer(Vocabulary):
         return ids if silent.isdisjoint(ids) else [self.unknown if id in silent else id for id in ids]
 
 
-def bert_frame(inner: tokenizers.Tokenizer) -> processors.TemplateProcessing:
-    """[CLS] a [SEP] b [SEP], the second text being segment 1."""
+def _continues(piece: str) -> bool:
+    """It begins with a letter, a mark, a digit, or with bytes of one, and so not with ▁ or punctuation."""
+    return piece.startswith("\ufffd") or category((piece or SPACE)[0])[0] in "LMN"
+
+
+FRAMES: dict[tuple[str, ...], tuple[str, str]] = {  # of a text and of a pair, whose second text is BERT's segment 1
+    ENCODER: ("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1"),
+    ROBERTA: ("<s> $A </s>", "<s> $A </s> </s> $B </s>"),
+}
+
+
+def framed(inner: tokenizers.Tokenizer, single: str, pair: str) -> processors.TemplateProcessing:
+    names = {word.split(":")[0] for word in pair.split()} - {"$A", "$B"}
     return processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[(name, inner.token_to_id(name)) for name in ("[CLS]", "[SEP]")],
+        single=single, pair=pair, special_tokens=[(name, inner.token_to_id(name)) for name in sorted(names)]
     )
 
 

@@ -73,6 +73,11 @@ def is_first() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
+def rank_count() -> int:
+    """How many processes train together, likewise."""
+    return int(os.environ.get("WORLD_SIZE", "1")) if "RANK" in os.environ else 1
+
+
 def here() -> torch.device:
     """The GPU of this process, or the CPU where there is none."""
     if not torch.cuda.is_available():

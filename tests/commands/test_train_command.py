@@ -180,7 +180,7 @@ def test_two_ranks_train_as_one_process_with_twice_the_micro_batches(call, corpu
 def test_test_files_are_scored_at_the_end(call, corpus, finished):
     test = [corpus / name for name in TEST]
     done = call(*training(corpus, finished[0], "--test", *test))
-    scored = call("evaluate", "--model", finished[0], "--data", *test)
+    scored = call("evaluate", "--model", finished[0], *test)
     assert done.code == 0 and done.out.endswith(scored.out) and scored.out.startswith("BLEU ")
 
 

@@ -69,7 +69,7 @@ def test_an_unknown_option_is_refused(monkeypatch, capsys, words):
 @pytest.mark.parametrize(
     "words, told",
     [(["translat"], "Did you mean 'translate'"), (["train", "tranlate"], "Did you mean 'translate'"),
-     (["evaluate"], "Missing option '--model'"), (["train", "translate"], "Missing option '--train'"),
+     (["evaluate", "file"], "Missing option '--model'"), (["train", "translate"], "Missing option '--train'"),
      ([], "COMMAND [ARGS]")],
 )  # fmt: skip
 def test_a_misspelt_verb_or_a_missing_option_is_refused(monkeypatch, capsys, words, told):

@@ -94,9 +94,10 @@ def test_the_search_is_the_plain_one(model, size, penalty):
         assert [h.tokens for h in found] == by_lists(model, source, len(source) + 4, how)
 
 
+@pytest.mark.parametrize("never", [(), (BEGIN, 3)])
 @pytest.mark.parametrize("penalty", [0.0, 1.0, 3.0])
-def test_a_beam_of_one_is_greedy(model, penalty):
-    source, ends = Tokens.of(SOURCES), Ends(BEGIN, END)
+def test_a_beam_of_one_is_greedy(model, penalty, never):
+    source, ends = Tokens.of(SOURCES), Ends(BEGIN, END, never=never)
     beams = beam_search(model, source, ends, Beam(1, penalty))
     for (got,), wanted in zip(beams, sample(model, source, ends), strict=True):
         assert got.tokens == wanted.tokens
@@ -154,6 +155,19 @@ def test_a_model_that_never_ends_stops_at_the_limit(model, size, ends):
     limits = ends.limits(Tokens.of(SOURCES)).tolist()
     for (best,), limit in zip(beam_search(never, Tokens.of(SOURCES), ends, Beam(size)), limits, strict=True):
         assert len(best.tokens) == max(limit - 1, 0)
+
+
+def test_what_is_never_to_be_written_leaves_its_probability_to_the_others(model):
+    never, limit = [BEGIN, 3], 7
+    found = beam_search(model, Tokens.of(SOURCES), Ends(BEGIN, END, 0.0, limit, never=tuple(never)), Beam(4, best=4))
+    for source, hypotheses in zip(SOURCES, found, strict=True):
+        assert len(hypotheses) == 4
+        for h in hypotheses:
+            with torch.no_grad():
+                logits = model.logits(model(Tokens.of([source]), Tokens.of([[BEGIN, *h.tokens]])))
+            logits[:, never] = -torch.inf
+            gains = logits.log_softmax(-1)[range(len(h.tokens) + 1), [*h.tokens, END]][: limit - 1]
+            assert math.isclose(h.log_probability, gains.sum().item(), rel_tol=1e-3)
 
 
 class NeverEnds:

@@ -135,6 +135,14 @@ def test_a_model_that_never_ends_stops_at_the_limit(model, how):
     assert [len(h.tokens) for h in found] == [2 * len(source) + 2 for source in SOURCES]
 
 
+@pytest.mark.parametrize("how", [GREEDY, Sampling(2.0), Sampling(1.0, top_p=0.9)], ids=str)
+def test_what_is_never_to_be_written_is_not(model, how):
+    source = Tokens.of(SOURCES)
+    never = tuple({token for h in sample(model, source, ENDS, how) for token in h.tokens})[:3]
+    found = sample(model, source, Ends(BEGIN, END, never=never), how)
+    assert never and not any(set(never) & set(h.tokens) for h in found)
+
+
 def test_an_empty_batch_has_no_hypotheses(model):
     assert sample(model, Tokens.of([]), ENDS) == []
 

@@ -7,8 +7,9 @@ import math
 import pytest
 import torch
 
-from regard.layers.embedding import Embedding, EmbeddingConfig, sinusoids
-from regard.rows import Rows
+from regard.errors import Problem
+from regard.layers.embedding import WAVES, Embedding, EmbeddingConfig, halves, sinusoids
+from regard.rows import Rows, Tokens
 
 
 def test_sinusoids_are_the_papers():
@@ -24,8 +25,26 @@ def test_an_odd_width_has_a_sine_more():
     assert sinusoids(torch.arange(4), 7).shape == (4, 7)
 
 
+@pytest.mark.parametrize("width", [1, 7, 512])
+def test_halves_are_all_sines_then_all_cosines(width):
+    sines, cosines = (width + 1) // 2, width // 2
+    angles = [[place / 10000 ** (2 * i / width) for i in range(sines)] for place in range(20)]
+    wanted = [[*map(math.sin, row), *map(math.cos, row[:cosines])] for row in angles]
+    torch.testing.assert_close(halves(torch.arange(20), width), torch.tensor(wanted), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("positions, ends", [("sinusoidal", False), ("sinusoidal-halves", True), ("learned", True)])
+def test_a_table_ends_and_a_formula_does_not(positions, ends):
+    embed = Embedding(EmbeddingConfig(9, 16, positions, longest=6))
+    assert (embed.places == 6) == ends
+    assert embed.read(Tokens.of([[1] * 6])).shape == (6, 16)
+    if ends:
+        with pytest.raises(Problem, match="a row of 7 tokens is longer than the table of positions, which has 6"):
+            embed.read(Tokens.of([[1] * 7]))
+
+
 @pytest.mark.parametrize("scaled", [False, True])
-@pytest.mark.parametrize("positions", ["none", "sinusoidal", "learned"])
+@pytest.mark.parametrize("positions", ["none", "sinusoidal", "sinusoidal-halves", "learned"])
 def test_an_embedding_is_its_table_and_its_places(positions, scaled):
     embed = Embedding(EmbeddingConfig(9, 16, positions, longest=6, scaled=scaled)).eval()
     rows = Rows.of([3, 1])
@@ -34,8 +53,8 @@ def test_an_embedding_is_its_table_and_its_places(positions, scaled):
         wanted = embed.tokens.weight[token] * (4 if scaled else 1)
         if positions == "learned":
             wanted = wanted + embed.positions.weight[place]
-        if positions == "sinusoidal":
-            wanted = wanted + sinusoids(torch.tensor([place]), 16)[0]
+        if positions in WAVES:
+            wanted = wanted + WAVES[positions](torch.tensor([place]), 16)[0]
         torch.testing.assert_close(x, wanted)
 
 

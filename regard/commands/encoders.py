@@ -1,0 +1,65 @@
+"""The encoder that a command is to train: a preset that has learned nothing, a folder, or a name on the hub."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from regard.config import change, settings_of
+from regard.errors import UsageProblem
+
+if TYPE_CHECKING:
+    from regard.models.encoder import EncoderConfig
+    from regard.tasks.reader import Reader
+    from regard.text.tokenizer import Tokenizer
+
+ATTENTION_DROPOUT = "stack.block.attention.dropout"
+
+
+def encoder_of(
+    model: str | Path, tokenizer: str | Path | None, settings: Sequence[str] = ()
+) -> tuple[Reader, EncoderConfig]:
+    """An encoder with its tokenizer, and the config it is to be trained with."""
+    from regard.commands.load import load_reader
+    from regard.models import ENCODERS
+
+    if str(model) not in ENCODERS:
+        if tokenizer:
+            raise UsageProblem(f"{model} has a tokenizer of its own; leave out {tokenizer}")
+        reader = load_reader(model)
+        return reader, changed(reader.published.model.encoder.config, settings)
+    if not tokenizer:
+        raise UsageProblem(f"{model} is a preset, which has learned nothing: name a tokenizer too, a file or a folder")
+    reader = new_reader(str(model), read_tokenizer(tokenizer), settings)
+    return reader, reader.published.model.encoder.config
+
+
+def read_tokenizer(place: str | Path) -> Tokenizer:
+    from regard.text.published import load_tokenizer
+    from regard.text.tokenizer import Tokenizer
+
+    return load_tokenizer(Path(place)) if Path(place).is_dir() else Tokenizer.load(place)
+
+
+def new_reader(preset: str, tokenizer: Tokenizer, settings: Sequence[str] = ()) -> Reader:
+    """A preset's encoder, as large as the vocabulary asks, that has learned nothing."""
+    from regard.models import ENCODERS, PUBLISHED
+    from regard.models.heads import new_encoder
+    from regard.tasks.reader import Reader
+
+    family = preset.split("-")[0]
+    bare = next(iter(PUBLISHED[family].heads.values()))
+    config = changed(ENCODERS[preset], settings)
+    config = replace(config, embedding=replace(config.embedding, vocab=tokenizer.size))
+    return Reader(new_encoder(family, config, {head.role for head in bare}), tokenizer)
+
+
+def changed(config: EncoderConfig, settings: Sequence[str]) -> EncoderConfig:
+    """A config with `path=value` changes.  Unless these ask for it there is no dropout of attention weights, whatever
+    a published config says, for the fast kernel has none."""
+    config = change(config, ATTENTION_DROPOUT, 0.0)
+    for setting in settings:
+        config = change(config, *settings_of(setting))
+    return config

@@ -1,0 +1,41 @@
+"""finetune: from an encoder and labelled examples to a model for a task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.config import did_you_mean, update
+from regard.errors import UsageProblem
+
+if TYPE_CHECKING:
+    from regard.tasks.finetuned import Finetuned
+
+
+def finetune(
+    model: str | Path,
+    task: str,
+    *,
+    tokenizer: str | Path | None = None,
+    out: str | Path | None = None,
+    set: tuple[str, ...] = (),
+    allow_changed_data: bool = False,
+    **settings: Any,
+) -> Finetuned:
+    """Fine-tune an encoder; in a folder that holds the same run already, go on with it.
+
+    `model` is a folder, a name on the hub, or a preset, which begins from nothing and needs a tokenizer; `settings` are
+    the fields of FinetuningSettings: train, dev, test, reading, epochs, ...; `set` has `path=value` changes to the
+    model's config.
+    """
+    from regard.commands.encoders import encoder_of
+    from regard.commands.finetuning_run import FinetuningRun
+    from regard.commands.settings import FINETUNING
+    from regard.tasks.finetuned import TASKS
+
+    if task not in TASKS:
+        raise UsageProblem(f"no task is called {task!r}; {did_you_mean(task, TASKS)}")
+    folder = Path(out) if out else Path("runs") / f"{task}-{Path(model).name}"
+    told = {name: str(value) if isinstance(value, Path) else value for name, value in settings.items()}
+    run = FinetuningRun(update(FINETUNING, told), str(model), task, folder)
+    return run.go(*encoder_of(model, tokenizer, set), allow_changed_data)

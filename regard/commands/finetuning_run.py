@@ -1,0 +1,127 @@
+"""A fine-tuning run from files to a model: read, describe, give the encoder a head, train, choose, save, score."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard import __version__
+from regard.commands.run_folder import claim
+from regard.commands.settings import FinetuningSettings
+from regard.config import to_dict
+from regard.data.framed import ExampleBatches
+from regard.data.labelled import Labelled, overlap
+from regard.data.lines import fingerprint
+from regard.errors import UsageProblem
+from regard.models.encoder import EncoderConfig
+from regard.objectives.objective import Asked
+from regard.tasks.finetuned import TASKS, Finetuned, with_task
+from regard.tasks.metrics import Score
+from regard.tasks.reader import Reader
+from regard.training.loop import Outcome, train
+from regard.training.parallel import here, is_first
+from regard.training.settings import OptimizerConfig, TrainingConfig
+
+ENOUGH = 1000  # steps: small sets are read more often (Mosbach et al., 2021)
+EPOCHS = 3, 20  # at least, at most
+RATE, WIDTH, MOST = 5e-5, 768, 3e-4  # the rate at this width; narrower models take larger steps, up to the most
+
+
+class FinetuningRun:
+    def __init__(self, settings: FinetuningSettings, model: str, task: str, folder: Path):
+        if not settings.train or not settings.dev:
+            raise UsageProblem("fine-tuning needs train=FILE to learn from and dev=FILE to choose the best weights by")
+        self.settings, self.model, self.name, self.folder = settings, model, task, folder
+        kind, s = TASKS[task], settings
+        self.train, self.dev = kind.read(s.train, s.reading), kind.read(s.dev, s.reading)
+        self.test = kind.read(s.test, s.reading) if s.test else None
+        self.task = kind.of(self.train)
+        for data in filter(None, (self.dev, self.test)):
+            self.task.check(data)  # before hours of training, not after
+
+    def go(self, reader: Reader, config: EncoderConfig, allow_changed_data: bool = False) -> Finetuned:
+        settings, device = self.settings, here()
+        torch.manual_seed(settings.seed)
+        finetuned, fresh = with_task(reader, self.name, self.task, config)
+        finetuned.reader.model.to(device)
+        finetuned.reader.longest = min(finetuned.reader.longest, settings.longest)
+        examples = self.task.examples(finetuned.reader, self.train)
+        training = self.training(len(examples), config.stack.block.width, device)
+        if is_first():
+            claim(self.folder, {"settings": to_dict(settings), "model": {"name": self.model, **to_dict(config)}})
+            print(*self.facts(fresh, examples.notes, training), sep="\n", file=sys.stderr, flush=True)
+        outcome = train(
+            Asked(finetuned.reader.model, self.task),
+            ExampleBatches(examples, settings.batch, settings.seed),
+            training, self.folder,
+            evaluate=lambda: by_name(finetuned.evaluate(self.dev)),
+            fingerprint=fingerprint([settings.train, settings.dev]),
+            allow_changed_data=allow_changed_data,
+        )  # fmt: skip
+        if outcome.signal:
+            sys.exit(outcome.exit_code)
+        finetuned.reader.model.eval()
+        self.task.finish(finetuned.reader.model)
+        finetuned.tune(self.dev)
+        if is_first():
+            finetuned.save(self.folder / "model", self.card(outcome, training))
+            self.tell(finetuned)
+        return finetuned
+
+    def training(self, examples: int, width: int, device: torch.device) -> TrainingConfig:
+        s, per_epoch = self.settings, math.ceil(examples / self.settings.batch)
+        epochs = s.epochs or min(max(ENOUGH / per_epoch, EPOCHS[0]), EPOCHS[1])
+        steps = max(round(epochs * per_epoch), 1)
+        every = max(min(per_epoch, steps // EPOCHS[0]), 1)
+        rate = s.rate or min(RATE * (WIDTH / width) ** 1.5, MOST)
+        return TrainingConfig(
+            steps=steps, seed=s.seed, compile=s.compile,
+            precision=s.precision or ("bf16" if device.type == "cuda" else "float32"),
+            report_every=min(50, every), evaluate_every=every, save_every=every, keep=1,
+            best=s.best or f"highest {self.task.watched}", patience=s.patience,
+            optimizer=OptimizerConfig(
+                rate, "linear", int(s.warmup * steps), s.weight_decay, betas=(0.9, 0.999), epsilon=1e-6
+            ),
+        )  # fmt: skip
+
+    def facts(self, fresh: list[str], notes: Sequence[str], training: TrainingConfig) -> Iterator[str]:
+        yield from [*self.train.lines(), *self.dev.lines()]
+        if isinstance(self.train, Labelled):
+            yield f"of {self.dev.source} in {self.train.source} too: {overlap(self.train, self.dev)}"
+        yield from notes
+        yield f"new, and to be learned: {', '.join(fresh)}" if fresh else "the head goes on with what it has learned"
+        size, rate = self.settings.batch, training.optimizer.rate
+        yield f"{training.steps:,} steps of {size} examples, rate {rate:.1e}, {training.precision}"
+
+    def tell(self, finetuned: Finetuned) -> None:
+        """How good the chosen weights are on the files that were held out."""
+        for data in (self.dev, self.test):
+            if data is not None:
+                print(f"on {data.source}:", *finetuned.evaluate(data), sep="\n", file=sys.stderr)
+
+    def card(self, outcome: Outcome, training: TrainingConfig) -> str:
+        """The README of the model: what it is, what it learned from, how good it was."""
+        s = self.settings
+        return "\n".join([
+            f"# An encoder fine-tuned by regard: {self.name}",
+            "",
+            f"- begun from: {Path(self.model).name}",
+            f"- trained on: {len(self.train):,} examples of {s.train}",
+            f"- steps: {outcome.step} ({outcome.stopped_because}) of {s.batch} examples; weights: the {outcome.chosen}",
+            f"- {training.watched} on {s.dev}: {outcome.best}",
+            f"- rate: {training.optimizer.rate:g}; seed: {s.seed}; regard {__version__}",
+            "",
+        ])  # fmt: skip
+
+
+def by_name(scores: list[Score]) -> dict[str, float]:
+    """Scores as the training loop has them; of two with one name, the first."""
+    found: dict[str, Any] = {}
+    for score in scores:
+        found.setdefault(score.metric.lower(), score.value)
+    return found

@@ -1,0 +1,247 @@
+"""A pretraining run from text to an encoder: learn a vocabulary, encode the text once, train, save."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard import __version__
+from regard.checkpoints.files import write_file
+from regard.commands.encoders import changed, encoder_of, new_reader, read_tokenizer
+from regard.commands.load import load_reader
+from regard.commands.run_folder import claim
+from regard.commands.settings import PretrainingSettings
+from regard.config import did_you_mean, to_dict
+from regard.data.corpus import Corpus
+from regard.data.documents import read_documents
+from regard.data.pretraining import CorpusBatches, InTurn, Pairs
+from regard.errors import UsageProblem
+from regard.models import ENCODERS
+from regard.models.encoder import EncoderConfig, Role
+from regard.models.heads import with_heads
+from regard.models.published import Published
+from regard.objectives.distilled import Distilled, layers_from_teacher
+from regard.objectives.masked import Hiding, Masked
+from regard.objectives.objective import Asked, Objective, to_device
+from regard.objectives.pairs import SecondText
+from regard.objectives.replaced import Replaced, generator_of
+from regard.objectives.together import Together
+from regard.tasks.reader import Reader
+from regard.text.tokenizer import ENCODER, ROBERTA, Tokenizer
+from regard.training.loop import Outcome, train
+from regard.training.parallel import here, is_first, rank_count
+from regard.training.resume import wait_for
+from regard.training.settings import OptimizerConfig, TrainingConfig
+from regard.training.step import seed_of
+
+A_DAY = 24 * 3600.0  # for the first rank to encode the text; should it fail, torchrun ends those that wait
+SAMPLE = 200_000_000  # characters that a vocabulary is learned from
+EVALUATED = 64  # batches of held-out text
+
+OWN = {  # what the papers ask, and how their vocabularies are made
+    "bert": ("masked+next-sentence", "wordpiece"),
+    "roberta": ("masked", "byte-bpe"),
+    "distilbert": ("distilled", "wordpiece"),
+    "albert": ("masked+order", "unigram"),
+    "electra": ("replaced", "wordpiece"),
+}
+HEADS: dict[str, Role] = {
+    "masked": "masked", "next-sentence": "next", "order": "next", "replaced": "replaced", "distilled": "masked",
+}  # fmt: skip
+ALONE = ("replaced", "distilled")
+PAIRS: dict[str, Pairs] = {"next-sentence": "next", "order": "order"}
+
+
+class PretrainingRun:
+    def __init__(self, settings: PretrainingSettings, model: str, folder: Path, corpus: Path):
+        self.settings, self.model, self.folder, self.corpus = settings, model, folder, corpus
+
+    def reader(
+        self, tokenizer: str | Path | None, teacher: str | Path | None, set: tuple[str, ...]
+    ) -> tuple[Reader, EncoderConfig]:
+        """The encoder to train, before it has heads, and the config it is to be trained with."""
+        if self.model not in ENCODERS:
+            reader, config = encoder_of(self.model, tokenizer, set)
+            self.claim(config)
+            return reader, config
+        self.claim(changed(ENCODERS[self.model], set))
+        if tokenizer:
+            pieces = read_tokenizer(tokenizer)
+        else:
+            pieces = load_reader(teacher, "cpu").tokenizer if teacher else self.learned()
+        reader = new_reader(self.model, pieces, set)
+        return reader, reader.published.model.encoder.config
+
+    def claim(self, config: Any) -> None:
+        if is_first():
+            claim(self.folder, {"settings": to_dict(self.settings), "model": {"name": self.model, **to_dict(config)}})
+
+    def learned(self) -> Tokenizer:
+        """The vocabulary of the run's folder, or one learned from the text; the first rank learns, the others wait."""
+        s, place, family = self.settings, self.folder / "tokenizer.json", self.model.split("-")[0]
+        if is_first() and not place.exists():
+            lines = some(read_documents(s.texts, s.encoding, s.column), SAMPLE)
+            special = ROBERTA if family == "roberta" else ENCODER
+            learned = Tokenizer.train(OWN[family][1], lines, s.vocab, lowercase=s.lowercase, special=special)
+            write_file(place, learned.to_json().encode())
+        wait_for(place, A_DAY)
+        return Tokenizer.load(place)
+
+    def go(
+        self, reader: Reader, config: EncoderConfig, teacher: str | Path | None, allow_changed_data: bool = False
+    ) -> Reader:
+        settings, device = self.settings, here()
+        torch.manual_seed(settings.seed)
+        parts = self.parts(str(reader.published.theirs["model_type"]), teacher)
+        reader, asked, fresh = self.asked(reader, config, parts, teacher)
+        asked.to(device)
+        corpus = self.made(settings.texts, self.corpus, reader.tokenizer)
+        batches = self.batches(corpus, reader, parts)
+        if is_first():
+            told = [*corpus.lines(), *batches.lines(), *self.facts(asked, parts, fresh)]
+            print(*told, sep="\n", file=sys.stderr, flush=True)
+        dev = self.held_out(reader, parts) if settings.dev else None
+        outcome = train(
+            asked, batches, self.training(device), self.folder,
+            evaluate=(lambda: judged(asked, dev)) if dev else None,
+            fingerprint=corpus.facts.fingerprint,
+            allow_changed_data=allow_changed_data,
+        )  # fmt: skip
+        if outcome.signal:
+            sys.exit(outcome.exit_code)
+        reader.model.eval()
+        if is_first():
+            reader.save(self.folder / "model", self.card(parts, outcome))
+            if isinstance(asked.objective, Replaced):
+                self.save_generator(asked.objective, reader)
+        return reader
+
+    def parts(self, family: str, teacher: object) -> list[str]:
+        """What is asked, one thing or two."""
+        own = OWN[family][0]
+        if not self.settings.objective and own == "distilled" and not teacher:
+            own = "masked"
+        parts = (self.settings.objective or own).split("+")
+        for part in parts:
+            if part not in HEADS:
+                raise UsageProblem(f"no objective is called {part!r}; {did_you_mean(part, HEADS)}")
+        if len(parts) > 1 and (set(parts) & {*ALONE} or len(set(parts) & {*PAIRS}) > 1 or len(set(parts)) < len(parts)):
+            raise UsageProblem(f"{'+'.join(parts)} cannot be asked together; masked goes with next-sentence or order")
+        if ("distilled" in parts) != bool(teacher):
+            raise UsageProblem(
+                "a student needs a teacher and a teacher a student: --objective distilled --teacher FOLDER"
+            )
+        return parts
+
+    def asked(
+        self, reader: Reader, config: EncoderConfig, parts: list[str], teacher: str | Path | None = None
+    ) -> tuple[Reader, Asked, list[str]]:
+        """The encoder with the heads that are asked, what it is asked, and the names of tensors that are new."""
+        published, fresh = with_heads(reader.published, {HEADS[part] for part in parts}, config=config)
+        reader = Reader(published, reader.tokenizer)
+        return reader, Asked(reader.model, self.objective(parts, reader, teacher)), fresh
+
+    def objective(self, parts: list[str], reader: Reader, teacher: str | Path | None) -> Objective:
+        s, tokenizer = self.settings, reader.tokenizer
+        hiding = Hiding(
+            tokenizer.mask, tokenizer.size, tuple(tokenizer.specials), torch.from_numpy(tokenizer.continues),
+            s.share, s.whole_words,
+        )  # fmt: skip
+        if parts == ["replaced"]:
+            return Replaced(hiding, generator_of(reader.model, s.generator))
+        if parts == ["distilled"]:
+            taught = load_reader(str(teacher), "cpu").model
+            if self.model in ENCODERS:
+                layers_from_teacher(reader.model, taught)
+            return Distilled(hiding, taught)
+        objectives = [Masked(hiding) if part == "masked" else SecondText() for part in sorted(parts)]
+        return objectives[0] if len(objectives) == 1 else Together(*objectives)
+
+    def batches(self, corpus: Corpus, reader: Reader, parts: list[str]) -> CorpusBatches | InTurn:
+        """The text as rows; where that is asked for, short ones first and long ones at the end."""
+        s, first = self.settings, self.rows(corpus, reader, self.settings.longest, parts)
+        if not s.later_longest:
+            return first
+        switch = round(s.steps * (1 - s.later)) * s.accumulate * rank_count()
+        return InTurn(first, self.rows(corpus, reader, s.later_longest, parts), switch)
+
+    def rows(self, corpus: Corpus, reader: Reader, longest: int, parts: list[str]) -> CorpusBatches:
+        if longest > reader.longest:
+            raise UsageProblem(f"rows of {longest} tokens are asked for, and the model has places for {reader.longest}")
+        pairs: Pairs = next((PAIRS[part] for part in parts if part in PAIRS), "none")
+        return CorpusBatches(corpus, reader.tokenizer.frame, longest, self.settings.budget, self.settings.seed, pairs)
+
+    def held_out(self, reader: Reader, parts: list[str]) -> CorpusBatches:
+        place = self.corpus.with_name(f"{self.corpus.name}-dev")
+        return self.rows(self.made(self.settings.dev, place, reader.tokenizer), reader, self.settings.longest, parts)
+
+    def made(self, paths: Sequence[str], folder: Path, tokenizer: Tokenizer) -> Corpus:
+        """The encoded text; the first rank encodes, the others wait."""
+        if is_first():
+            return Corpus.make(paths, tokenizer, folder, encoding=self.settings.encoding, column=self.settings.column)
+        wait_for(folder, A_DAY)
+        return Corpus.load(folder)
+
+    def training(self, device: torch.device) -> TrainingConfig:
+        s = self.settings
+        return TrainingConfig(
+            steps=s.steps, accumulate=s.accumulate, seed=s.seed, compile=s.compile,
+            precision=s.precision or ("bf16" if device.type == "cuda" else "float32"),
+            report_every=s.report_every, evaluate_every=s.evaluate_every, save_every=s.save_every,
+            optimizer=OptimizerConfig(
+                s.rate, "linear", int(s.warmup * s.steps), s.weight_decay, betas=(0.9, 0.999), epsilon=1e-6
+            ),
+        )  # fmt: skip
+
+    def facts(self, asked: Asked, parts: list[str], fresh: list[str]) -> Iterator[str]:
+        count = sum(p.numel() for p in asked.parameters())
+        yield f"asked: {'+'.join(parts)}; {count:,} parameters, what only the asking needs among them"
+        if self.model not in ENCODERS:
+            yield f"goes on from {self.model}; new: {', '.join(fresh) or 'nothing'}"
+
+    def save_generator(self, objective: Replaced, reader: Reader) -> None:
+        """What filled the places is a model too: it can fill."""
+        family, generator = reader.published.family, objective.generator
+        layout, _ = with_heads(reader.published, {"masked"})
+        made = Published(family, layout.layout, reader.published.theirs, generator, {}, {}, torch.float32)
+        Reader(made, reader.tokenizer).save(self.folder / "generator")
+
+    def card(self, parts: list[str], outcome: Outcome) -> str:
+        """The README of the model: what it is, what it learned from."""
+        s = self.settings
+        return "\n".join([
+            f"# An encoder pretrained by regard: {'+'.join(parts)}",
+            "",
+            f"- begun from: {Path(self.model).name}",
+            f"- text: {' '.join(Path(path).name for path in s.texts)}",
+            f"- steps: {outcome.step} of {s.budget * s.accumulate:,} tokens a process; weights: the {outcome.chosen}",
+            f"- loss on held-out text: {outcome.best}",
+            f"- rate: {s.rate:g}; seed: {s.seed}; regard {__version__}",
+            "",
+        ])  # fmt: skip
+
+
+def judged(asked: Asked, dev: CorpusBatches) -> dict[str, float]:
+    """Mean losses on held-out text, hidden in the same places each time."""
+    sums: dict[str, float] = {}
+    for position in range(min(dev.per_epoch, EVALUATED)):
+        torch.manual_seed(seed_of(0, position))
+        result = asked(to_device(asked.prepare(dev.at(position)), next(asked.parameters()).device))
+        for name, value in {"loss": result.loss, "count": result.count, **result.parts}.items():
+            sums[name] = sums.get(name, 0.0) + value.item()
+    count = sums.pop("count")
+    return {name: value / count for name, value in sums.items()}
+
+
+def some(documents: Iterator[Iterator[str]], most: int) -> Iterator[str]:
+    """Paragraphs, until there are so many characters."""
+    for document in documents:
+        for paragraph in document:
+            yield paragraph
+            most -= len(paragraph)
+        if most < 0:
+            return

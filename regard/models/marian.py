@@ -1,0 +1,192 @@
+"""Marian's translators as they are published (opus-mt; Tiedemann and Thottingal, 2020): the Transformer, its sines
+before its cosines, with a bias on the logits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.checkpoints.files import WEIGHTS, Content
+from regard.checkpoints.rules import Rules
+from regard.checkpoints.settings import Settings
+from regard.checkpoints.weights import check_weights, set_weights, weights_of
+from regard.config import change, update
+from regard.errors import Problem
+from regard.layers.embedding import halves
+from regard.models.bert import ACTIVATIONS
+from regard.models.transformer import Transformer, TransformerConfig, transformer
+
+CONFIG, GENERATION = "config.json", "generation_config.json"
+
+ONLY = {  # settings that would change what a model computes, and the one value that is understood
+    "static_position_embeddings": True,
+    "normalize_embedding": False,
+    "normalize_before": False,
+    "add_final_layer_norm": False,
+    "tie_word_embeddings": True,
+    "quantization_config": None,
+}
+
+SILENT = update(  # what a config.json means that does not say it
+    transformer(12, 1024, 16, 4096, vocab=58101),
+    {"embedding": {"positions": "sinusoidal-halves", "scaled": False}}
+    | {side: {"block": {"activation": "gelu"}} for side in ("encoder", "decoder")},
+)
+
+STACK = (
+    ("layers", "{side}_layers"),
+    ("block.width", "d_model"),
+    ("block.inner", "{side}_ffn_dim"),
+    ("block.activation", "activation_function"),
+    ("block.dropout", "dropout"),
+    ("block.inner_dropout", "activation_dropout"),
+    ("block.attention.heads", "{side}_attention_heads"),
+    ("block.attention.dropout", "attention_dropout"),
+)
+SETTINGS = Settings(
+    (
+        ("embedding.vocab", "vocab_size"),
+        ("embedding.width", "d_model"),
+        ("embedding.longest", "max_position_embeddings"),
+        ("embedding.scaled", "scale_embedding"),
+        ("embedding.dropout", "dropout"),
+        *((f"encoder.{ours}", theirs.format(side="encoder")) for ours, theirs in STACK),
+        *((f"decoder.{ours}", theirs.format(side="decoder")) for ours, theirs in STACK),
+    ),
+    {"activation_function": ACTIVATIONS["hidden_act"]},
+)
+
+LAYER = (
+    ("attention.q", "self_attn.q_proj"),
+    ("attention.k", "self_attn.k_proj"),
+    ("attention.v", "self_attn.v_proj"),
+    ("attention.out", "self_attn.out_proj"),
+    ("attention_residual.norm", "self_attn_layer_norm"),
+    ("feed.up", "fc1"),
+    ("feed.down", "fc2"),
+    ("feed_residual.norm", "final_layer_norm"),
+)
+CROSS = (
+    ("cross.q", "encoder_attn.q_proj"),
+    ("cross.k", "encoder_attn.k_proj"),
+    ("cross.v", "encoder_attn.v_proj"),
+    ("cross.out", "encoder_attn.out_proj"),
+    ("cross_residual.norm", "encoder_attn_layer_norm"),
+)
+SHARED, SOURCE, TARGET, OUT = "model.shared", "model.encoder.embed_tokens", "model.decoder.embed_tokens", "lm_head"
+POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
+BODY = Rules(
+    (
+        *((f"encoder.blocks.{{i}}.{ours}", f"model.encoder.layers.{{i}}.{theirs}") for ours, theirs in LAYER),
+        *((f"decoder.blocks.{{i}}.{ours}", f"model.decoder.layers.{{i}}.{theirs}") for ours, theirs in LAYER + CROSS),
+        ("bias", "final_logits_bias"),
+    ),
+    ignored=POSITIONS,
+)
+
+
+def tables(tensors: Mapping[str, Tensor], shared: bool) -> Rules:
+    """Where the words are.  A shared table goes by four names, of which a file has any one, or several."""
+    if not shared:
+        rows = (("embed.tokens", SOURCE), ("embed_target.tokens", TARGET))
+        return Rules(rows, {f"{OUT}.weight": f"{TARGET}.weight"})
+    first = next((name for name in (SHARED, SOURCE, TARGET, OUT) if f"{name}.weight" in tensors), SHARED)
+    others = {SHARED, SOURCE, TARGET, OUT} - {first}
+    return Rules((("embed.tokens", first),), {f"{other}.weight": f"{first}.weight" for other in others})
+
+
+class Marian(Transformer):
+    """A word has a bias, whatever was read: how likely it is at all."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__(config)
+        self.bias = nn.Parameter(torch.zeros(1, self.out.out_features))
+
+    def logits(self, states: Tensor) -> Tensor:  # (N, W) -> (N, V)
+        return super().logits(states) + self.bias
+
+
+@dataclass(frozen=True)
+class PublishedMarian:
+    """A model with all that is needed to write its folder again."""
+
+    model: Marian
+    theirs: dict[str, Any]  # its config.json, what we do not know included
+    generation: dict[str, Any]  # its generation_config.json, empty where there is none
+    rules: Rules
+    constants: Mapping[str, Tensor]  # what its file holds that is no weight
+    precisions: Mapping[str, torch.dtype]  # of every tensor in its file; the model's own is float32
+
+    @property
+    def longest(self) -> int:
+        """How many tokens a translation may have, its end counted; they count the first one too."""
+        said = (self.theirs | self.generation).get("max_length")
+        return self.model.config.embedding.longest if said is None else said - 1
+
+    def check_ids(self, begin: int, end: int, place: Path) -> None:
+        """Whether it writes as its vocabulary says: from padding, which it never writes again, to the end."""
+        said = self.theirs | self.generation
+        wanted = {
+            "decoder_start_token_id": begin,
+            "pad_token_id": begin,
+            "bad_words_ids": [[begin]],
+            "eos_token_id": end,
+        }
+        for key, value in wanted.items():
+            if said.get(key) not in (None, value):
+                raise Problem(f"{place}: {key} is {said[key]!r} in its config, and by its vocabulary {value!r}")
+
+    def files(self) -> dict[str, Content]:
+        """The folder again: the same tensors under the same names in the same precision."""
+        named = self.rules.save(weights_of(self.model))
+        twins = {second: first for second, first in self.rules.tied.items() if second in self.precisions}
+        named |= {second: named[first].clone() for second, first in twins.items()} | dict(self.constants)
+        tensors = {name: tensor.to(self.precisions.get(name, tensor.dtype)) for name, tensor in named.items()}
+        texts = {CONFIG: SETTINGS.save(self.model.config, self.theirs)}
+        texts |= {GENERATION: self.generation} if self.generation else {}
+        written = {name: json.dumps(text, indent=2, sort_keys=True) + "\n" for name, text in texts.items()}
+        return {**{name: text.encode() for name, text in written.items()}, WEIGHTS: tensors}
+
+
+def load(
+    theirs: dict[str, Any], generation: dict[str, Any], tensors: Mapping[str, Tensor], place: Path
+) -> PublishedMarian:
+    """A model from what its two configs and a file of tensors say."""
+    config = configured(theirs, generation, place)
+    rules = BODY + tables(tensors, shared=config.target_vocab is None)
+    ours = rules.load(tensors, place)
+    with torch.device("meta"):  # nothing is allocated for a config that fits no file
+        check_weights(Marian(config), ours, place)
+    constants = {name: tensors[name] for name in POSITIONS if name in tensors}
+    check_positions(config, constants, place)
+    model = Marian(config)
+    set_weights(model, ours, place)
+    precisions = {name: tensor.dtype for name, tensor in tensors.items()}
+    return PublishedMarian(model.eval(), theirs, generation, rules, constants, precisions)
+
+
+def configured(theirs: dict[str, Any], generation: dict[str, Any], place: Path) -> TransformerConfig:
+    for key, plain in ONLY.items():
+        if theirs.get(key) not in (None, plain):
+            raise Problem(f"{place}: {key} is {theirs[key]!r} in {CONFIG}, and only {plain!r} can be read here")
+    longest = (theirs | generation).get("max_length")
+    if longest is not None and (type(longest) is not int or longest < 2):
+        raise Problem(f"{place}: max_length is {longest!r} in its config; it must be a whole number from 2 upwards")
+    config = SETTINGS.load(SILENT, theirs)
+    if theirs.get("share_encoder_decoder_embeddings") is not False:
+        return config
+    return change(config, "target_vocab", theirs.get("decoder_vocab_size") or config.embedding.vocab)
+
+
+def check_positions(config: TransformerConfig, tables: Mapping[str, Tensor], place: Path) -> None:
+    """Tables of positions are kept and not used: they must be what is computed here, as far as a half can tell."""
+    size = config.embedding.longest, config.embedding.width
+    for name, table in tables.items():
+        if table.shape != size or not torch.allclose(table.float(), halves(torch.arange(size[0]), size[1]), atol=1e-3):
+            raise Problem(f"{place}: {name} is not the table of sines and cosines, and only that can be read here")

@@ -1,0 +1,56 @@
+"""What the objectives of encoders share: one reading of the tokens, the heads that are asked of it, and means of
+different counts in one sum.  Letters: N tokens, M of them asked for, W width, V vocabulary."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.errors import UsageProblem
+from regard.objectives.objective import Batch, Result
+from regard.rows import Rows
+
+
+@runtime_checkable
+class JudgesStates(Protocol):
+    """An objective that judges the states of tokens, whoever had them read: several can share one reading."""
+
+    name: str
+
+    def prepare(self, batch: Batch) -> Batch: ...
+
+    def judge_states(self, model: nn.Module, states: Tensor, batch: Batch) -> Result: ...
+
+
+def states_of(model: nn.Module, batch: Batch) -> Tensor:  # (N, W)
+    return model(batch["tokens"], batch.get("types"))
+
+
+def scores_of(model: nn.Module, role: str, states: Tensor, rows: Rows, asker: object) -> Tensor:
+    """What the model's head for a role makes of states."""
+    heads = model.heads
+    if role not in heads:  # type: ignore[operator]
+        has = f"only {', '.join(heads)}" if heads else "none"  # type: ignore[arg-type]
+        raise UsageProblem(
+            f"{type(asker).__name__} needs a model with the head {role!r}, and this one has {has}; "
+            "give it that head, or ask something else of it"
+        )
+    return model.scores(role, states, rows)  # type: ignore[operator]
+
+
+def answered(logits: Tensor, wanted: Tensor) -> Result:  # (M, V), (M,)
+    """Cross-entropy with what was wanted, and how often that came first."""
+    loss = F.cross_entropy(logits, wanted, reduction="sum")
+    return Result(loss, counted(wanted), {"right": (logits.argmax(-1) == wanted).sum()})
+
+
+def counted(targets: Tensor) -> Tensor:
+    return torch.full((), len(targets), device=targets.device)
+
+
+def rescaled(total: Tensor, count: Tensor, to: Tensor) -> Tensor:
+    """A sum over `count` targets as if over `to`: the loop, which divides by `to`, finds the same mean."""
+    return total * (to / count.clamp(min=1))

@@ -1,0 +1,93 @@
+"""An encoder that was fine-tuned, with its task: what a person calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from regard.models.encoder import EncoderConfig
+from regard.models.heads import with_heads
+from regard.models.published import Published
+from regard.tasks.answer import Answer
+from regard.tasks.choose import Choose
+from regard.tasks.classify import Classify, Pair, Regress
+from regard.tasks.metrics import Score
+from regard.tasks.reader import Reader
+from regard.tasks.tag import Tag
+from regard.tasks.task import Task, label_names
+
+TASKS: dict[str, type[Task]] = {
+    "classify": Classify,
+    "pair": Pair,
+    "regress": Regress,
+    "choose": Choose,
+    "tag": Tag,
+    "answer": Answer,
+}
+NAME = "regard_task"  # what a config.json of ours calls the task
+
+
+class Finetuned:
+    def __init__(self, reader: Reader, name: str, task: Task):
+        self.reader, self.name, self.task = reader, name, task
+
+    @property
+    def model(self) -> Any:
+        return self.reader.model
+
+    def save(self, folder: str | Path, card: str = "") -> None:
+        self.reader.save(folder, card)
+
+    def __call__(self, *given: Any) -> Any:
+        """The answer for one input: a text, two texts, ..."""
+        return self.predict([given[0] if len(given) == 1 else given])[0]
+
+    def predict(self, inputs: Sequence[Any]) -> list[Any]:
+        return self.task.predict(self.reader, inputs)
+
+    def tune(self, data: Any) -> None:
+        """Let the task set what only examples that were held out can tell; config.json keeps it."""
+        self.task.tune(self.reader, data)
+        self.reader.published.theirs.update(self.task.settings())
+
+    def evaluate(self, data: Any) -> list[Score]:
+        return self.task.score(self.predict(self.task.inputs(data)), data)
+
+
+def finetuned(reader: Reader) -> Reader | Finetuned:
+    """The encoder with its task, if its folder carries the head of one."""
+    name = task_name(reader.published)
+    return Finetuned(reader, name, TASKS[name].load(reader.published)) if name else reader
+
+
+def task_name(published: Published) -> str | None:
+    """What a folder's model was fine-tuned for: what its config says, or what its heads can do."""
+    named = published.theirs.get(NAME)
+    if named in TASKS and TASKS[named].role in published.layout.roles:
+        return named
+    if "classify" in published.layout.roles and (
+        published.theirs.get("problem_type") == "regression" or len(label_names(published, "classify")) == 1
+    ):
+        return "regress"
+    return next((name for name, task in TASKS.items() if task.role in published.layout.roles), None)
+
+
+def with_task(
+    reader: Reader, name: str, task: Task, config: EncoderConfig | None = None
+) -> tuple[Finetuned, list[str]]:
+    """An encoder made ready to learn a task, and the names of the tensors of its head that are new."""
+    settings, same = {**task.settings(), NAME: name}, goes_on(reader.published, name, task)
+    published, fresh = with_heads(
+        reader.published, {task.role}, task.outputs, config=config, settings=settings, same=same
+    )
+    if same:
+        task.begin(published.model)
+    return Finetuned(Reader(published, reader.tokenizer), name, task), fresh
+
+
+def goes_on(published: Published, name: str, task: Task) -> bool:
+    """Whether its head has learned this task already, for the same labels."""
+    if task.role not in published.layout.roles or published.theirs.get(NAME, name) != name:
+        return False
+    return task.settings()["id2label"] == type(task).load(published).settings()["id2label"]

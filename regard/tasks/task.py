@@ -1,0 +1,110 @@
+"""A task is an objective that also predicts and scores: what an encoder is fine-tuned for."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from regard.data.framed import Examples, Framed
+from regard.data.reading import Reading
+from regard.models.encoder import Role
+from regard.models.published import Published
+from regard.objectives.objective import Objective
+from regard.rows import Rows
+from regard.tasks.metrics import Score
+from regard.tasks.reader import Reader
+
+
+class Task(Objective):
+    """What it is asked, of which head, and how its answers are read.
+
+    `Data` is what `read` makes of a file (it has `lines`, the facts to tell), inputs are what a person gives, and an
+    answer is what a person gets for one of them.
+    """
+
+    role: ClassVar[Role]  # the head that answers
+    outputs: int  # of that head
+    watched: str  # the score by which weights are chosen
+
+    @classmethod
+    @abstractmethod
+    def read(cls, path: str | Path, reading: Reading) -> Any:
+        """The examples of a file."""
+
+    @classmethod
+    @abstractmethod
+    def of(cls, data: Any) -> Task:
+        """The task that a training file sets: its labels."""
+
+    @classmethod
+    @abstractmethod
+    def load(cls, published: Published) -> Task:
+        """The task that a folder's model was trained for."""
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """What of the task stands in config.json."""
+
+    @abstractmethod
+    def examples(self, reader: Reader, data: Any) -> Examples:
+        """The data as rows, with what is wanted of each."""
+
+    @abstractmethod
+    def predict(self, reader: Reader, inputs: Sequence[Any]) -> list[Any]:
+        """An answer for each input, in their order."""
+
+    @abstractmethod
+    def inputs(self, data: Any) -> Sequence[Any]:
+        """The inputs of examples whose answers are known."""
+
+    @abstractmethod
+    def score(self, answers: Sequence[Any], data: Any) -> list[Score]:
+        """How good answers to these inputs are."""
+
+    def check(self, data: Any) -> None:
+        """Refuse examples whose answers this task cannot give, such as labels that were never learned."""
+
+    def begin(self, model: nn.Module) -> None:
+        """Make ready a head that has learned the task before."""
+
+    def tune(self, reader: Reader, data: Any) -> None:
+        """Set what can only be set by looking at examples that were held out, once the weights are chosen."""
+
+    def finish(self, model: nn.Module) -> None:
+        """What is left to do when training has ended."""
+
+
+def label_settings(names: Sequence[str]) -> dict[str, Any]:
+    """The names of labels, as everyone's config.json has them."""
+    return {
+        "id2label": {str(number): name for number, name in enumerate(names)},
+        "label2id": {name: number for number, name in enumerate(names)},
+    }
+
+
+def label_names(published: Published, role: Role) -> tuple[str, ...]:
+    """What a config.json calls the outputs of a head, or numbers where it does not."""
+    head: Any = published.model.heads[role]
+    named = published.theirs.get("id2label")
+    names = named if isinstance(named, dict) else {}
+    return tuple(str(names.get(str(number), f"LABEL_{number}")) for number in range(head.out.out_features))
+
+
+def filled(rows: Rows, scores: Tensor) -> Tensor:  # (N, ...) -> (B, T, ...)
+    """Scores to choose among within each row: where there is no token they are the lowest."""
+    missing = ~rows.real.view(len(rows), rows.longest, *[1] * (scores.dim() - 1))
+    return rows.pad(scores).masked_fill(missing, torch.finfo(scores.dtype).min)
+
+
+def row_scores(reader: Reader, role: Role, framed: Framed, read: Callable[[Tensor], Tensor]) -> list[list[float]]:
+    """What is read off the scores of each row, in the order of the rows."""
+    found: list[list[float]] = [[]] * len(framed)
+    for numbers, scores, _ in reader.scores(role, framed):
+        for number, row in zip(numbers, read(scores.float()).tolist(), strict=True):
+            found[number] = row
+    return found
