@@ -1,0 +1,157 @@
+"""Does pretraining pay, and which objective pays more?  A small BERT and a small ELECTRA, 12 layers of width 256, are
+pretrained on the same text for the same FLOPs, then fine-tuned beside a BERT that has learned nothing.
+
+    REGARD_DATA=FOLDER python -m recipes.encoders --out runs/encoders
+
+does it all, one thing after the other; a part alone, to run several side by side on one GPU, is
+
+    ... python -m recipes.encoders --part pretrain --model bert --out runs/encoders
+    ... python -m recipes.encoders --part finetune --model bert --tasks CoLA RTE --seed 1 --out runs/encoders
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from recipes.results import RESULTS, append
+from recipes.run_facts import commit, data_folder, device_name
+from regard.commands.encoders import new_reader, read_tokenizer
+from regard.commands.finetune import finetune
+from regard.commands.glue import GLUE
+from regard.commands.pretrain import pretrain
+from regard.commands.pretraining_run import SAMPLE, PretrainingRun, some
+from regard.commands.settings import PRETRAINING
+from regard.config import update
+from regard.data.corpus import Corpus
+from regard.data.documents import read_documents
+from regard.data.reading import Reading
+from regard.models.encoder import Encoder
+from regard.rows import Rows, Tokens
+from regard.text.tokenizer import ENCODER, Tokenizer
+
+SHAPE = ("stack.layers=12", "stack.block.width=256", "stack.block.inner=1024", "stack.block.attention.heads=4")
+MODELS = {  # preset, objective, what it is called in the tables
+    "bert": ("bert-mini", "masked+next-sentence", "BERT"),
+    "electra": ("electra-small", "replaced", "ELECTRA"),
+    "scratch": ("bert-mini", "", "BERT, not pretrained"),
+}
+PRETRAINED = ("bert", "electra")
+FILES = {  # train and dev of each task
+    "SST-2": ("sst2/train.tsv.xz", "sst2/dev.tsv"),
+    "CoLA": ("glue/CoLA/train.tsv.xz", "glue/CoLA/dev.tsv"),
+    "MRPC": ("glue/MRPC/train.tsv.xz", "glue/MRPC/dev.tsv"),
+    "RTE": ("glue/RTE/train.tsv.xz", "glue/RTE/dev.tsv"),
+    "STS-B": ("glue/STS-B/train.tsv.xz", "glue/STS-B/dev.tsv"),
+    "CoNLL-2003": ("conll2003/eng.train.xz", "conll2003/eng.testa.xz"),
+}
+SCORES = {name: (GLUE[name].kind, GLUE[name].scores[0]) for name in FILES if name in GLUE}
+SCORES["CoNLL-2003"] = ("tag", "entity f1")
+TEXT = {"longest": 128, "later_longest": 256, "budget": 32_768}
+VOCABULARY, RATE, FLOPS = 16_000, 5e-4, 2e16
+
+
+def pretrain_one(options: Namespace, about: dict[str, Any]) -> None:
+    """Pretrain for so many FLOPs, and tell how well hidden words, or replaced ones, are found in held-out text."""
+    (preset, objective, name), start = MODELS[options.model], time.monotonic()
+    each = flops_a_token(preset, objective, options.tokenizer)
+    steps, out = max(round(options.flops / (each * TEXT["budget"])), 1), options.out / options.model
+    every = max(steps // 10, 1)
+    pretrain(
+        preset, texts(), dev=[data_folder() / "pretrain-mini/valid.txt.xz"], objective=objective, set=SHAPE,
+        out=out, corpus=options.out / "corpus", tokenizer=options.tokenizer, rate=RATE, steps=steps,
+        evaluate_every=every, save_every=every, seed=options.seed, **TEXT,
+    )  # fmt: skip
+    again = f"python -m recipes.encoders --part pretrain --model {options.model} --flops {options.flops:g}"
+    for metric, value in last_evaluation(out / "metrics.jsonl").items():
+        append(
+            "encoders", row=f"{name}, {objective}, {steps:,} steps", data="Pretraining", split="held-out text",
+            metric=metric.replace("_", " "), value=value, flops=options.flops, seconds=time.monotonic() - start,
+            command=f"{again} --seed {options.seed}", **about,
+        )  # fmt: skip
+
+
+def finetune_one(options: Namespace, about: dict[str, Any], task: str) -> None:
+    preset, _, name = MODELS[options.model]
+    pretrained = options.model in PRETRAINED
+    model = options.out / options.model / "model" if pretrained else preset
+    begun = {} if pretrained else {"tokenizer": options.tokenizer, "set": SHAPE}
+    train, dev = (data_folder() / file for file in FILES[task])
+    kind, score = SCORES[task]
+    start = time.monotonic()
+    out = options.out / f"{options.model}-{task}-{options.seed}"
+    finetuned = finetune(
+        model, kind, train=train, dev=dev, out=out, seed=options.seed, best=f"highest {score}", **begun
+    )
+    named = {one.metric.lower(): one for one in reversed(finetuned.evaluate(finetuned.task.read(dev, Reading())))}
+    append(
+        "encoders", row=name, data="Fine-tuned", split="dev", metric=f"{task} {named[score].metric}",
+        value=named[score].value, seconds=time.monotonic() - start,
+        command=f"python -m recipes.encoders --part finetune --model {options.model} --seed {options.seed}", **about,
+    )  # fmt: skip
+
+
+def flops_a_token(preset: str, objective: str, tokenizer: Path) -> float:
+    """Of training, in rows of the first length: what torch counts in matrix products, and attention by its formula."""
+    run = PretrainingRun(update(PRETRAINING, {"objective": objective}), preset, Path(), Path())
+    reader = new_reader(preset, read_tokenizer(tokenizer), SHAPE)
+    _, asked, _ = run.asked(reader, reader.published.model.encoder.config, objective.split("+"))
+    longest = TEXT["longest"]
+    tokens = Tokens(torch.randint(5, reader.tokenizer.size, (8 * longest,)), Rows.even(8, longest))
+    batch = {"tokens": tokens, "types": torch.zeros(8 * longest, dtype=torch.long), "second": torch.zeros(8).long()}
+    with FlopCounterMode(display=False) as counter:
+        asked(asked.prepare(batch)).loss.backward()
+    stacks = [module.config for module in asked.modules() if isinstance(module, Encoder)]
+    attention = sum(12 * longest * config.stack.layers * config.stack.block.width for config in stacks)
+    return counter.get_total_flops() / (8 * longest) + attention
+
+
+def last_evaluation(path: Path) -> dict[str, float]:
+    told = [json.loads(line) for line in path.read_text().splitlines()]
+    return [line["evaluation"] for line in told if "evaluation" in line][-1]
+
+
+def read_text(options: Namespace) -> None:
+    """One vocabulary and one encoding of the text for all, so that only what is asked differs."""
+    if not options.tokenizer.exists():
+        lines = some(read_documents(texts()), SAMPLE)
+        Tokenizer.train("wordpiece", lines, VOCABULARY, lowercase=True, special=ENCODER).save(options.tokenizer)
+    Corpus.make(texts(), Tokenizer.load(options.tokenizer), options.out / "corpus")
+
+
+def texts() -> list[Path]:
+    return [data_folder() / "pretrain-mini" / f"{part}.txt.xz" for part in ("wiki", "news", "books")]
+
+
+def main() -> None:
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("--part", choices=["all", "text", "pretrain", "finetune"], default="all")
+    parser.add_argument("--model", choices=MODELS, help="of a part")
+    parser.add_argument("--tasks", nargs="+", choices=FILES, default=[*FILES])
+    parser.add_argument("--flops", type=float, default=FLOPS, help="to spend on pretraining each model")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path("runs/encoders"))
+    parser.add_argument("--results", type=Path, default=RESULTS, help="where the numbers go")
+    options = parser.parse_args()
+    options.tokenizer = options.out / "tokenizer.json"
+    about = {"commit": commit(), "device": device_name(), "seed": options.seed, "folder": options.results}
+
+    if options.part in ("all", "text"):
+        read_text(options)
+    for name in [options.model] if options.model else MODELS:
+        options.model = name
+        if options.part in ("all", "pretrain") and name in PRETRAINED:
+            pretrain_one(options, about)
+        if options.part in ("all", "finetune"):
+            for task in options.tasks:
+                finetune_one(options, about, task)
+
+
+if __name__ == "__main__":
+    main()
