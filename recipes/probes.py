@@ -41,9 +41,7 @@ if __name__ == "__main__":
 
     conll = data / "conll2003"
     for choice in CHOICES:
-        [found] = probe(
-            reader, "tag", conll / "eng.train.xz", conll / "eng.testa.xz", layers=[choice], limit=SENTENCES
-        )
+        [found] = probe(reader, "tag", conll / "eng.train.xz", conll / "eng.testa.xz", layers=[choice], limit=SENTENCES)
         for score in found.scores:
             split = f"dev, {SENTENCES:,} sentences to train"
             row = f"{options.name}: {choice}"

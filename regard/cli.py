@@ -25,6 +25,9 @@ plain = partial(typer.Typer, no_args_is_help=True, rich_markup_mode=None, pretty
 app = plain(help="Attention models: train, use, look inside.")
 train_app = plain(help="Train a model from files.")
 app.add_typer(train_app, name="train")
+bench_app = plain(help="Measure regard beside its peers, on this machine.")
+app.add_typer(bench_app, name="bench")
+PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}  # to a benchmark
 
 TRAINING, OPTIMIZER = TRANSLATION.training, TRANSLATION.training.optimizer  # what holds if nothing is said
 
@@ -553,6 +556,14 @@ def show(
     from regard.commands.show import show as run
 
     print("\n".join(run(model, tuple(settings or ())).lines() if model else presets()))
+
+
+@bench_app.command("finetune", context_settings=PASSED_ON)
+def bench_finetune(context: typer.Context) -> None:
+    """Fine-tuning, beside the reference library's Trainer; `regard bench finetune --help` tells its options."""
+    from regard.commands.bench import bench as run
+
+    raise typer.Exit(run("finetune", context.args))
 
 
 @app.command()

@@ -1,0 +1,28 @@
+"""What every contender of a benchmark is given; each of them gets all of it, and reads what concerns it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Plan:
+    model: str  # the folder that all of them load
+    examples: str  # the file that all of them read
+    device: str
+    threads: int  # of the CPU
+    batch: int
+    steps: int  # of a stretch, which is what is timed
+    stretches: int  # the first of which is the warm-up
+    seed: int = 0
+    rate: float = 2e-5
+    compile: bool = False
+    attention_dropout: float = 0.0
+
+    @property
+    def all_steps(self) -> int:
+        return self.steps * self.stretches
+
+    @property
+    def on_gpu(self) -> bool:
+        return self.device.startswith("cuda")
