@@ -56,6 +56,7 @@ def options() -> Namespace:
     rows = f"of {', '.join(ROWS)}; by default all, but on a CPU none is compiled"
     parser.add_argument("--rows", nargs="+", choices=ROWS, metavar="ROW", help=rows)
     parser.add_argument("--out", type=Path, default=Path("runs/bench/finetune.json"), help="where the numbers go")
+    parser.add_argument("--results", type=Path, help="a folder of results, such as docs/results, to add the medians to")
     return parser.parse_args()
 
 
@@ -73,9 +74,25 @@ def bench(asked: Namespace) -> None:
     base = PEER if PEER in found else next(iter(found))
     rows = {name: {**ROWS[name], **summary(found[name], found[base], plan.steps)} for name in found}
     print(*table(rows, base), sep="\n")
-    settings = {**asdict(plan), "model": model, "examples": str(asked.data or "made")}
-    numbers = {**facts(plan), "settings": settings, "ratios are to": base, "rows": rows}
+    settings = {**asdict(plan), "model": model, "examples": asked.data.name if asked.data else "made"}
+    numbers = {**facts(plan, asked), "settings": settings, "ratios are to": base, "rows": rows}
     write_file(asked.out, (json.dumps(numbers, indent=1) + "\n").encode())
+    if asked.results:
+        record(numbers, asked.results)
+
+
+def record(numbers: dict[str, Any], folder: Path) -> None:
+    """Add the medians to the chapter on speed."""
+    from recipes.results import append
+
+    settings = numbers["settings"]
+    what = f"Fine-tuning {settings['model']}, batch {settings['batch']}, texts as long as SST-2's"
+    about = {"data": what, "split": numbers["device"], "device": numbers["device"], "commit": numbers["commit"]}
+    for name, row in numbers["rows"].items():
+        for metric, key in (("real tokens/s", "tokens_per_second"), (f"times {numbers['ratios are to']}", "ratio")):
+            append(
+                "speed", folder=folder, row=name, metric=metric, value=row[key][0], command=numbers["command"], **about
+            )
 
 
 def planned(asked: Namespace) -> tuple[Plan, str]:
@@ -121,12 +138,15 @@ def installed(name: str) -> str | None:
         return None
 
 
-def facts(plan: Plan) -> dict[str, Any]:
+def facts(plan: Plan, asked: Namespace) -> dict[str, Any]:
     from recipes.run_facts import commit, device_name
 
+    told = {name: value for name, value in vars(asked).items() if value and name not in ("out", "results")}
+    told = {name: value.name if isinstance(value, Path) else value for name, value in told.items()}
+    options = [word for name, value in told.items() for word in (f"--{name}", *(value if name == "rows" else [value]))]
     return {
         "benchmark": "finetune", "date": datetime.now(UTC).isoformat(timespec="seconds"), "commit": commit(),
-        "command": shlex.join(["regard", "bench", "finetune", *sys.argv[1:]]),
+        "command": shlex.join(["regard", "bench", "finetune", *map(str, options)]),
         "device": device_name() if plan.on_gpu else f"CPU, {plan.threads} threads",
         "versions": {name: installed(name) for name in ("torch", *NEEDED)},
     }  # fmt: skip
