@@ -1,5 +1,5 @@
-"""Does pretraining pay, and which objective pays more?  A small BERT and a small ELECTRA, 12 layers of width 256, are
-pretrained on the same text for the same FLOPs, then fine-tuned beside a BERT that has learned nothing.
+"""Does pretraining pay, and which objective pays more?  A small BERT and an ELECTRA of the same size (4 layers of width
+512) are pretrained on the same text for the same FLOPs, then fine-tuned beside a BERT that has learned nothing.
 
     REGARD_DATA=FOLDER python -m recipes.encoders --out runs/encoders
 
@@ -36,11 +36,11 @@ from regard.models.encoder import Encoder
 from regard.rows import Rows, Tokens
 from regard.text.tokenizer import ENCODER, Tokenizer
 
-SHAPE = ("stack.layers=12", "stack.block.width=256", "stack.block.inner=1024", "stack.block.attention.heads=4")
-MODELS = {  # preset, objective, what it is called in the tables
-    "bert": ("bert-mini", "masked+next-sentence", "BERT"),
+SHAPE = ("stack.layers=4", "stack.block.width=512", "stack.block.inner=2048", "stack.block.attention.heads=8")
+MODELS = {  # preset, objective, what it is called in the tables; all have this shape, which is bert-small's
+    "bert": ("bert-small", "masked+next-sentence", "BERT"),
     "electra": ("electra-small", "replaced", "ELECTRA"),
-    "scratch": ("bert-mini", "", "BERT, not pretrained"),
+    "scratch": ("bert-small", "", "BERT, not pretrained"),
 }
 PRETRAINED = ("bert", "electra")
 FILES = {  # train and dev of each task
@@ -53,7 +53,7 @@ FILES = {  # train and dev of each task
 }
 SCORES = {name: (GLUE[name].kind, GLUE[name].scores[0]) for name in FILES if name in GLUE}
 SCORES["CoNLL-2003"] = ("tag", "entity f1")
-TEXT = {"longest": 128, "later_longest": 256, "budget": 32_768}
+TEXT = {"longest": 128, "later_longest": 256, "budget": 16_384}
 VOCABULARY, RATE, FLOPS = 16_000, 5e-4, 2e16
 
 
@@ -64,7 +64,7 @@ def pretrain_one(options: Namespace, about: dict[str, Any]) -> None:
     steps, out = max(round(options.flops / (each * TEXT["budget"])), 1), options.out / options.model
     every = max(steps // 10, 1)
     pretrain(
-        preset, texts(), dev=[data_folder() / "pretrain-mini/valid.txt.xz"], objective=objective, set=SHAPE,
+        preset, texts(), dev=[held_out()], objective=objective, set=SHAPE,
         out=out, corpus=options.out / "corpus", tokenizer=options.tokenizer, rate=RATE, steps=steps,
         evaluate_every=every, save_every=every, seed=options.seed, **TEXT,
     )  # fmt: skip
@@ -122,11 +122,17 @@ def read_text(options: Namespace) -> None:
     if not options.tokenizer.exists():
         lines = some(read_documents(texts()), SAMPLE)
         Tokenizer.train("wordpiece", lines, VOCABULARY, lowercase=True, special=ENCODER).save(options.tokenizer)
-    Corpus.make(texts(), Tokenizer.load(options.tokenizer), options.out / "corpus")
+    tokenizer = Tokenizer.load(options.tokenizer)
+    for files, name in ((texts(), "corpus"), ([held_out()], "corpus-dev")):
+        Corpus.make(files, tokenizer, options.out / name)
 
 
 def texts() -> list[Path]:
     return [data_folder() / "pretrain-mini" / f"{part}.txt.xz" for part in ("wiki", "news", "books")]
+
+
+def held_out() -> Path:
+    return data_folder() / "pretrain-mini/valid.txt.xz"
 
 
 def main() -> None:

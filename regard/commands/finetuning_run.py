@@ -29,7 +29,7 @@ from regard.training.settings import OptimizerConfig, TrainingConfig
 
 ENOUGH = 1000  # steps: small sets are read more often (Mosbach et al., 2021)
 EPOCHS = 3, 20  # at least, at most
-RATE, WIDTH, MOST = 5e-5, 768, 3e-4  # the rate at this width; narrower models take larger steps, up to the most
+RATE, WIDTH, MOST = 5e-5, 768, 1e-4  # the rate at this width; narrower models take larger steps, up to the most
 
 
 class FinetuningRun:
@@ -78,7 +78,7 @@ class FinetuningRun:
         epochs = s.epochs or min(max(ENOUGH / per_epoch, EPOCHS[0]), EPOCHS[1])
         steps = max(round(epochs * per_epoch), 1)
         every = max(min(per_epoch, steps // EPOCHS[0]), 1)
-        rate = s.rate or min(RATE * (WIDTH / width) ** 1.5, MOST)
+        rate = s.rate or min(RATE * WIDTH / width, MOST)
         return TrainingConfig(
             steps=steps, seed=s.seed, compile=s.compile,
             precision=s.precision or ("bf16" if device.type == "cuda" else "float32"),
