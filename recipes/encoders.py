@@ -1,20 +1,22 @@
 """Does pretraining pay, and which objective pays more?  A small BERT and an ELECTRA of the same size (4 layers of width
 512) are pretrained on the same text for the same FLOPs, then fine-tuned beside a BERT that has learned nothing.
 
-    REGARD_DATA=FOLDER python -m recipes.encoders --out runs/encoders
+    REGARD_DATA=FOLDER python -m recipes.encoders
 
-does it all, one thing after the other; a part alone, to run several side by side on one GPU, is
+does it all, several runs side by side (`--together`): small models leave most of a GPU idle.  A part alone is
 
-    ... python -m recipes.encoders --part pretrain --model bert --out runs/encoders
-    ... python -m recipes.encoders --part finetune --model bert --tasks CoLA RTE --seed 1 --out runs/encoders
+    ... python -m recipes.encoders --part finetune --model bert --tasks CoLA RTE --seed 1
 """
 
 from __future__ import annotations
 
 import json
+import sys
 import time
 from argparse import ArgumentParser, Namespace
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from subprocess import run
 from typing import Any
 
 import torch
@@ -54,7 +56,7 @@ FILES = {  # train and dev of each task
 SCORES = {name: (GLUE[name].kind, GLUE[name].scores[0]) for name in FILES if name in GLUE}
 SCORES["CoNLL-2003"] = ("tag", "entity f1")
 TEXT = {"longest": 128, "later_longest": 256, "budget": 16_384}
-VOCABULARY, RATE, FLOPS = 16_000, 5e-4, 2e16
+VOCABULARY, RATE, FLOPS, SEEDS = 16_000, 5e-4, 2e16, 3
 
 
 def pretrain_one(options: Namespace, about: dict[str, Any]) -> None:
@@ -99,9 +101,9 @@ def finetune_one(options: Namespace, about: dict[str, Any], task: str) -> None:
 
 def flops_a_token(preset: str, objective: str, tokenizer: Path) -> float:
     """Of training, in rows of the first length: what torch counts in matrix products, and attention by its formula."""
-    run = PretrainingRun(update(PRETRAINING, {"objective": objective}), preset, Path(), Path())
+    wanted = PretrainingRun(update(PRETRAINING, {"objective": objective}), preset, Path(), Path())
     reader = new_reader(preset, read_tokenizer(tokenizer), SHAPE)
-    _, asked, _ = run.asked(reader, reader.published.model.encoder.config, objective.split("+"))
+    _, asked, _ = wanted.asked(reader, reader.published.model.encoder.config, objective.split("+"))
     longest = TEXT["longest"]
     tokens = Tokens(torch.randint(5, reader.tokenizer.size, (8 * longest,)), Rows.even(8, longest))
     batch = {"tokens": tokens, "types": torch.zeros(8 * longest, dtype=torch.long), "second": torch.zeros(8).long()}
@@ -135,6 +137,27 @@ def held_out() -> Path:
     return data_folder() / "pretrain-mini/valid.txt.xz"
 
 
+def everything(options: Namespace) -> None:
+    """All parts, each in a process of its own: those that need nothing of each other side by side."""
+    seeds = [str(seed) for seed in range(SEEDS)]
+    tuned = [("finetune", "--model", model, "--seed", seed, "--tasks", task)
+             for task in FILES for model in MODELS for seed in seeds]  # fmt: skip
+    for parts in ([("text",)], [("pretrain", "--model", model) for model in PRETRAINED], tuned):
+        with ThreadPoolExecutor(options.together) as pool:
+            list(pool.map(lambda part: alone(options, *part), parts))
+    for model in PRETRAINED:
+        where = ["--model", str(options.out / model / "model"), "--name", f"{MODELS[model][2]}, 4 layers of 512"]
+        run([sys.executable, "-m", "recipes.probes", *where, "--results", str(options.results)], check=True)
+
+
+def alone(options: Namespace, part: str, *words: str) -> None:
+    told = ["--flops", str(options.flops), "--out", str(options.out), "--results", str(options.results)]
+    log = options.out / "logs" / f"{'-'.join([part, *words[1::2]])}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("w") as file:
+        run([sys.executable, "-m", "recipes.encoders", "--part", part, *words, *told], check=True, stderr=file)
+
+
 def main() -> None:
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--part", choices=["all", "text", "pretrain", "finetune"], default="all")
@@ -142,19 +165,20 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", choices=FILES, default=[*FILES])
     parser.add_argument("--flops", type=float, default=FLOPS, help="to spend on pretraining each model")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--together", type=int, default=1, help="runs side by side")
     parser.add_argument("--out", type=Path, default=Path("runs/encoders"))
     parser.add_argument("--results", type=Path, default=RESULTS, help="where the numbers go")
     options = parser.parse_args()
     options.tokenizer = options.out / "tokenizer.json"
     about = {"commit": commit(), "device": device_name(), "seed": options.seed, "folder": options.results}
-
-    if options.part in ("all", "text"):
-        read_text(options)
-    for name in [options.model] if options.model else MODELS:
-        options.model = name
-        if options.part in ("all", "pretrain") and name in PRETRAINED:
+    match options.part:
+        case "all":
+            everything(options)
+        case "text":
+            read_text(options)
+        case "pretrain":
             pretrain_one(options, about)
-        if options.part in ("all", "finetune"):
+        case "finetune":
             for task in options.tasks:
                 finetune_one(options, about, task)
 

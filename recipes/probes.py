@@ -14,6 +14,7 @@ from recipes.results import RESULTS, append
 from recipes.run_facts import command, commit, data_folder, device_name
 from regard.commands.load import load_reader
 from regard.commands.probe import probe
+from regard.tasks.mix import LEARNED
 from regard.tasks.reader import CHOICES
 
 SENTENCES = 5_000  # of CoNLL's training text: enough to tell the layers apart
@@ -40,7 +41,7 @@ if __name__ == "__main__":
             append("encoders", row=row, data=text, split=split, metric=score.metric, value=score.value, **about)
 
     conll = data / "conll2003"
-    for choice in CHOICES:
+    for choice in (*CHOICES, LEARNED):
         [found] = probe(reader, "tag", conll / "eng.train.xz", conll / "eng.testa.xz", layers=[choice], limit=SENTENCES)
         for score in found.scores:
             split = f"dev, {SENTENCES:,} sentences to train"

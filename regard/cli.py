@@ -348,13 +348,15 @@ def tag(
     model: Model,
     texts: Texts = None,
     file: File = None,
+    text: Text = None,
+    header: Header = None,
     words: Annotated[bool, Option("--words", help="Print each word with its tag, not the entities.")] = False,
     json_: Json = False,
     encoding: Encoding = "utf-8",
     device: Device = None,
 ) -> None:
     """Find entities in texts: line, kind, first character, the one after the last, and the text, tab-separated."""
-    found = predicted(("tag",), model, texts, file, reading(encoding=encoding), device)
+    found = predicted(("tag",), model, texts, file, reading(text, header=header, encoding=encoding), device)
     for number, tagged in enumerate(found, 1):
         if json_:
             print(json.dumps(as_json(tagged), ensure_ascii=False))
@@ -370,8 +372,12 @@ def answer(
     model: Model,
     texts: Annotated[list[str] | None, Argument(help="A question and its text; by default lines are read.")] = None,
     file: Annotated[
-        Path | None, Option(help="SQuAD's JSON, or lines with a question, a tab, and its context; by default stdin.")
+        Path | None,
+        Option(help="SQuAD's JSON, a table, or lines with a question, a tab, and its context; by default stdin."),
     ] = None,
+    text: Annotated[str | None, Option(metavar="COLUMN", help="The question's column.")] = None,
+    second: Annotated[str | None, Option(metavar="COLUMN", help="Its context's column.")] = None,
+    header: Header = None,
     json_: Json = False,
     encoding: Encoding = "utf-8",
     device: Device = None,
@@ -379,14 +385,15 @@ def answer(
     """Answer questions from a text, with how sure it is; of SQuAD's JSON, one JSON object of all answers by id."""
     from regard.commands.predict import answer as run
 
-    if file and ".json" in file.suffixes:
+    if file and ".json" in file.suffixes and not texts:
         from regard.data.questions import read_questions
 
-        asked = read_questions(file)
+        asked = read_questions(file, encoding)
         found = run(model, [(one.question, one.context) for one in asked], device)
         print(json.dumps({one.id: got.text for one, got in zip(asked, found, strict=True)}, ensure_ascii=False))
         return
-    for got in predicted(("answer",), model, texts, file, reading(encoding=encoding), device):
+    how = reading(text, second, header=header, encoding=encoding)
+    for got in predicted(("answer",), model, texts, file, how, device):
         print(json.dumps(as_json(got), ensure_ascii=False) if json_ else got.text, flush=True)
 
 
@@ -454,7 +461,8 @@ def embed(
     model: Model,
     text: Annotated[Path | None, Argument(help="A file, one text a line; by default stdin.")] = None,
     layers: Annotated[
-        str, Option(help="first, last, second to last, sum of all, sum of last 4 or concat last 4.")
+        str,
+        Option(help="first, last, second to last, sum of all, sum of last 4, concat last 4, or `mix` and weights."),
     ] = "last",
     pooling: Annotated[str | None, Option(help="first, mean or max; by default as the folder declares.")] = None,
     out: Annotated[Path | None, Option(help="Write a .npy array here instead of JSON lines.")] = None,
@@ -485,16 +493,30 @@ def embed(
 @app.command()
 def fill(
     model: Model,
-    text: Annotated[str, Argument(help="A text with [MASK] (or <mask>) where a word is hidden.")],
+    text: Annotated[
+        str | None, Argument(help="A text with [MASK] (or <mask>) where a word is hidden; by default lines are read.")
+    ] = None,
+    file: Annotated[Path | None, Option(help="A file, one text a line; by default stdin.")] = None,
     best: Annotated[int, Option(help="How many words.", min=1)] = 5,
+    encoding: Encoding = "utf-8",
     device: Device = None,
 ) -> None:
-    """Find the words a text hides, with their probabilities."""
+    """Find the words a text hides: which [MASK], the probability and the word; of lines, first the line's number."""
     from regard.commands.fill import fill as run
+    from regard.commands.fill import fill_lines
+    from regard.data.lines import read_lines
 
-    for number, words in enumerate(run(model, text, best=best, device=device), 1):
-        for word in words:
-            print(f"{number}\t{word.probability:.4f}\t{word.word}")
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    if text and file:
+        raise UsageProblem(f"both a text, {text!r}, and the file {file} are given; leave one of them out")
+    lines = read_lines(file or "-", encoding)
+    one = [run(model, text, best=best, device=device)] if text else None
+    answers = one or fill_lines(model, lines, best=best, device=device)
+    for line, found in enumerate(answers, 1):
+        for number, words in enumerate(found, 1):
+            for word in words:
+                row = f"{number}\t{word.probability:.4f}\t{word.word}"
+                print(row if text else f"{line}\t{row}", flush=True)
 
 
 @app.command()
@@ -503,16 +525,17 @@ def probe(
     train: Annotated[Path, Argument(help="CSV, TSV or JSON lines; for tag, CoNLL columns or CoNLL-U.")],
     model: Model,
     test: Annotated[Path | None, Option(help="To score on; by default a quarter of the examples.")] = None,
-    layers: Annotated[list[str] | None, Option(help="Layers to read; several times, or `all`.")] = None,
+    layers: Annotated[list[str] | None, Option(help="Layers to read; several times, `learned mix`, or `all`.")] = None,
     limit: Annotated[int | None, Option(help="Use the first so many examples.", min=4)] = None,
     seed: Annotated[int, Option(help="Of the split.")] = 0,
     device: Device = None,
 ) -> None:
     """What a logistic regression can read off an encoder, layer by layer."""
     from regard.commands.probe import probe as run
+    from regard.tasks.mix import LEARNED
     from regard.tasks.reader import CHOICES
 
-    chosen = list(CHOICES) if layers == ["all"] else layers or ["last"]
+    chosen = [*CHOICES, LEARNED] if layers == ["all"] else layers or ["last"]
     for one in run(model, task, train, test, layers=chosen, limit=limit, seed=seed, device=device):
         print(one)
 

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import ast
+import io
 import json
 import os
 import random
 import re
+import runpy
+import shlex
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from statistics import fmean
 
 import pytest
+import torch
+
+from regard.cli import main
+from regard.config import update
+from regard.models import marian
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -20,38 +30,58 @@ ENVIRONMENT = os.environ | {
     "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     "OMP_NUM_THREADS": "1",  # tiny tensors: more threads only wait for each other
 }
+TRANSLATING, READING = ("Translate", "Everything else"), ("Read with BERT and its relatives",)  # sections
 WORDS = {"a": "ein", "man": "mann", "dog": "hund", "rides": "fährt", "sees": "sieht", "bicycle": "fahrrad", ".": "."}
-QUICK = ["--steps 4 --warmup 2 --evaluate-every 2 --save-every 2 --vocab 120 --budget 256"]
+QUICK = {  # what makes a command short, by how it begins; the last of several equal options wins
+    "regard train translate": "--steps 4 --warmup 2 --evaluate-every 2 --save-every 2 --vocab 120 --budget 256",
+    "regard pretrain": "--steps 4 --evaluate-every 2 --save-every 4 --vocab 60 --budget 256 --longest 24",
+    "regard finetune": "--epochs 1",
+    "regard glue": "--epochs 1",
+}
 STACKS = [f"{side}.{field}" for side in ("encoder", "decoder") for field in ("layers=1", "block.width=32")]
+TINY = ["embedding.longest=24", "stack.layers=2", "stack.block.width=16", "stack.block.attention.heads=2"]
 SHAPES = {
     "transformer-small": ["embedding.width=32", *STACKS],
     "rnn": ["embedding.width=16", "encoder.width=16", "decoder.width=16"],
+    "bert-small": ["embedding.width=16", *TINY],
+    "electra-small": ["embedding.width=8", *TINY],
+    "distilbert-base": ["embedding.width=16", *TINY],
 }
-CALL = 'train=("train.en", "train.de"), dev=("dev.en", "dev.de"), out="runs/en-de")'
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+def blocks(language: str, sections: tuple[str, ...]) -> list[str]:
+    parts = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", README, re.MULTILINE | re.DOTALL))
+    fence = re.compile(rf"^```{language}\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+    return [block for section in sections for block in fence.findall(parts[section])]
 
 
-def commands() -> list[str]:
-    lines = [re.sub(r"(^|\s+)#.*", "", line) for block in blocks("sh") for line in block.splitlines()]
-    return [line for line in lines if line]
+def commands(sections: tuple[str, ...]) -> list[str]:
+    lines = [re.sub(r"(^|\s+)#.*", "", line) for block in blocks("sh", sections) for line in block.splitlines()]
+    return [made_small(line) for line in lines if line]
 
 
 def made_small(command: str) -> str:
-    """The last of several equal options wins."""
-    if not command.startswith("regard train translate") or "--help" in command:
+    if "--help" in command:
         return command
-    shape = next(shape for name, shape in SHAPES.items() if f"--model {name}" in command)
-    return " ".join([command, *QUICK, *(f"--set {setting}" for setting in shape)])
+    quick = [options for begin, options in QUICK.items() if command.startswith(begin)]
+    trained = re.match(r"regard (?:train translate .*--model|pretrain) (\S+)", command)
+    shape = next((shape for name, shape in SHAPES.items() if trained and trained[1].startswith(name)), [])
+    return " ".join([command, *quick, *(f"--set {setting}" for setting in shape)])
 
 
-def quick_call() -> str:
-    """The settings of QUICK and SHAPES, said in Python."""
-    training = {"steps": 4, "evaluate_every": 2, "save_every": 2, "optimizer": {"warmup": 2}}
-    settings = f"vocab=120, budget=256, set={tuple(SHAPES['transformer-small'])}, training={training}"
-    return CALL.replace('out="runs/en-de")', f'out="runs/en-de", {settings})')
+def in_python(sections: tuple[str, ...], call: str, more: str) -> str:
+    """The code of sections, with more said in one of its calls."""
+    [code] = blocks("python", sections)
+    assert code.count(call) == 1, f"the README does it in another way now: let the test say how, instead of {call}"
+    return code.replace(call, f"{call[:-1]}, {more})")
+
+
+@pytest.mark.parametrize("language", ["sh", "python"])
+def test_no_block_is_left_out(language):
+    assert len(blocks(language, TRANSLATING + READING)) == README.count(f"```{language}\n") > 0
+
+
+# Translating
 
 
 def make_corpus(folder: Path) -> None:
@@ -64,12 +94,36 @@ def make_corpus(folder: Path) -> None:
             (folder / f"{name}.{language}").write_text("".join(f"{' '.join(row)}\n" for row in rows), "utf-8")
 
 
-def test_every_command_and_the_python_run(tmp_path):
+def make_opus(folder: Path, lines: list[str]) -> None:
+    """A small translator that has learned nothing, as others publish them: pickled."""
+    from sentencepiece import SentencePieceTrainer
+
+    file = io.BytesIO()
+    how = {"vocab_size": 40, "hard_vocab_limit": False, "minloglevel": 2}
+    SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=file, **how)
+    pieces = ["</s>", "<unk>", *(f"▁{word}" for word in WORDS), "<pad>"]
+    stack = {"layers": 1, "block": {"width": 16, "inner": 16, "attention": {"heads": 2}}}
+    sizes = {"vocab": len(pieces), "width": 16, "longest": 32}
+    model = marian.Marian(update(marian.SILENT, {"embedding": sizes, "encoder": stack, "decoder": stack}))
+    rules = marian.BODY + marian.tables({}, shared=True)
+    published = marian.PublishedMarian(model, {"model_type": "marian"}, {}, rules, {}, {})
+    tensors = published.files().pop("model.safetensors")
+    folder.mkdir(parents=True)
+    torch.save(tensors, folder / "pytorch_model.bin")
+    (folder / "config.json").write_bytes(published.files()["config.json"])
+    (folder / "vocab.json").write_text(json.dumps({piece: id for id, piece in enumerate(pieces)}), "utf-8")
+    for side in ("source", "target"):
+        (folder / f"{side}.spm").write_bytes(file.getvalue())
+
+
+def test_every_command_of_translating_and_the_python_run(tmp_path):
     make_corpus(tmp_path)
-    [code] = blocks("python")
-    assert code.count(CALL) == 1, "the README trains in another way now: let CALL say how"
-    (tmp_path / "readme.py").write_text(code.replace(CALL, quick_call()), "utf-8")
-    first, *rest = [made_small(command) for command in commands()]
+    make_opus(tmp_path / "downloads" / "opus-mt-en-de", (tmp_path / "train.en").read_text("utf-8").splitlines())
+    call = 'train=("train.en", "train.de"), dev=("dev.en", "dev.de"), out="runs/en-de")'
+    training = {"steps": 4, "evaluate_every": 2, "save_every": 2, "optimizer": {"warmup": 2}}
+    more = f"vocab=120, budget=256, set={tuple(SHAPES['transformer-small'])}, training={training}"  # as in QUICK
+    (tmp_path / "readme.py").write_text(in_python(TRANSLATING, call, more), "utf-8")
+    first, *rest = commands(TRANSLATING)
     printed = {}
     for command in [first, "python readme.py", *rest]:
         shell = ["bash", "-o", "pipefail", "-c", command]
@@ -79,11 +133,78 @@ def test_every_command_and_the_python_run(tmp_path):
     assert "is finished, at step 4" in printed["python readme.py"].stderr  # it said what the command had said
     assert "decoder.blocks.0.cross torch.Size([4, 1, " in printed["python readme.py"].stdout
     assert printed['echo "a man rides a bicycle ." | regard translate'].stdout.count("\n") == 1
+    assert printed["regard translate"].stdout.count("\n") == 20  # by what others published
     assert printed["regard evaluate"].stdout.startswith("BLEU ")
     assert (tmp_path / "translated.de").read_text("utf-8").count("\n") == 20
     assert {path.name for path in tmp_path.glob("alignment*.png")} == {f"alignment-{n}.png" for n in range(1, 21)}
     assert {path.name for path in (tmp_path / "runs").iterdir()} == {"en-de", "rnn-additive", "bottleneck"}
     assert (tmp_path / "tokenizer.json").exists()
+
+
+# Reading
+
+
+def make_examples(folder: Path) -> None:
+    draw = random.Random(1)
+
+    def sentence() -> str:
+        return " ".join(draw.choices(["the", "cat", "dog", "sat", "mat", "and", "too"], k=draw.randint(3, 8)))
+
+    def labelled(count: int) -> str:
+        texts = [sentence() for _ in range(count)]
+        return "text\tlabel\n" + "".join(f"{text}\t{'cat' in text:d}\n" for text in texts)
+
+    for name, count in (("reviews", 60), ("reviews-dev", 20), ("reviews-test", 20)):
+        (folder / f"{name}.tsv").write_text(labelled(count))
+    for name, count in (("train", 40), ("dev", 10)):
+        words = [word for _ in range(count) for word in (*sentence().split(), "")]
+        tags = ["B-PET" if word in ("cat", "dog") else "O" for word in words]
+        lines = (f"{word} {tag}\n" if word else "\n" for word, tag in zip(words, tags, strict=True))
+        (folder / f"{name}.conll").write_text("".join(lines))
+    (folder / "texts.txt").write_text("".join(f"{sentence()}\n" for _ in range(5)))
+    for name, count in (("books", 30), ("held-out", 5)):
+        documents = (". ".join(sentence().capitalize() for _ in range(6)) for _ in range(count))
+        (folder / f"{name}.txt").write_text("".join(f"{document}.\n\n" for document in documents))
+    for name in ("train", "dev"):
+        place = folder / "glue-data" / "CoLA" / f"{name}.tsv"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("".join(f"x\t{number % 2}\t\t{sentence()}\n" for number in range(20)))
+
+
+@pytest.fixture
+def at_hand(small_bert, tmp_path, monkeypatch):
+    """All that the README's commands on encoders need, in the folder that is worked in."""
+    make_examples(tmp_path)
+    for name in ("bert-base-uncased", "bert-base-cased"):
+        shutil.copytree(small_bert, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    pipe = signal.getsignal(signal.SIGPIPE)
+    yield tmp_path
+    signal.signal(signal.SIGPIPE, pipe)
+
+
+def test_every_command_of_reading_and_the_python_run(at_hand, monkeypatch, capsys):
+    """In this process, for torch loads slowly."""
+    printed = {}
+    for command in commands(READING):
+        monkeypatch.setattr(sys, "argv", shlex.split(command))
+        with pytest.raises(SystemExit) as ended:
+            main()
+        told = capsys.readouterr()
+        assert ended.value.code == 0, f"{command}\n{told.err}"
+        printed[" ".join(command.split()[:2])] = told.out
+    assert printed["regard fill"].count("\n") == 2 * 5
+    assert printed["regard classify"].split("\t")[0] in ("0", "1")
+    assert printed["regard evaluate"].splitlines()[-4].startswith("accuracy ")
+    assert printed["regard glue"].startswith("CoLA ")
+    assert (at_hand / "runs" / "electra" / "generator").is_dir()
+
+    call = 'train="reviews.tsv", dev="reviews-dev.tsv", out="runs/reviews")'
+    (at_hand / "readme.py").write_text(in_python(READING, call, "epochs=1.0"), "utf-8")
+    runpy.run_path("readme.py")
+    told = capsys.readouterr()
+    assert "is finished, at step" in told.err  # it said what the command had said
+    assert told.out.startswith("Judged(label=") and told.out.endswith("(2, 16)\n")
 
 
 # The tree
@@ -105,6 +226,9 @@ def listed() -> set[str]:
     return paths
 
 
+PARTS = ("regard", "recipes", "benchmarks", "examples")
+
+
 def has_code(path: Path) -> bool:
     return path.name != "__init__.py" or len(ast.parse(path.read_text("utf-8")).body) > 1
 
@@ -112,8 +236,20 @@ def has_code(path: Path) -> bool:
 def test_the_tree_lists_every_file_and_no_other():
     paths = listed()
     assert not {path for path in paths if not (ROOT / path).exists()}, "these do not exist"
-    files = [path for part in ("regard", "recipes") for path in (ROOT / part).rglob("*.py") if has_code(path)]
+    files = [path for part in PARTS for path in (ROOT / part).rglob("*.py") if has_code(path)]
     assert not {str(path.relative_to(ROOT)) for path in files} - paths, "these are not listed"
+
+
+PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_page_names_is_there(page):
+    text = page.read_text(encoding="utf-8")
+    files = set(re.findall(r"`((?:regard|recipes|benchmarks|examples|tests)/[\w/]+\.\w+)`", text))
+    links = set(re.findall(r"\]\((?!https?:)([^)#]+)\)", text))
+    missing = {name for name in files if not (ROOT / name).exists()}
+    assert not missing | {link for link in links if not (page.parent / link).exists()}
 
 
 # The scores: what is said of Multi30k, here and in the recipes, is what docs/results says, to a tenth

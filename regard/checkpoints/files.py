@@ -100,7 +100,7 @@ def load_weights(folder: Path) -> dict[str, Tensor]:
 def _pickled(folder: Path) -> str:
     found = next((path.name for end in PICKLES for path in sorted(folder.glob(f"*{end}"))), None)
     if found is None:
-        return "Fetch it, or give another folder."
+        return "Fetch it, or give another folder. What the hub has as a pickle alone: regard convert NAME NEW_FOLDER"
     return f"{found} is a pickle, which may run code when read, so it is not: regard convert {folder} NEW_FOLDER"
 
 

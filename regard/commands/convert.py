@@ -20,20 +20,21 @@ VOCABULARY = (
 
 
 def convert(source: str | Path, out: str | Path, *, strip: str = "", config: str | Path | None = None) -> Path:
-    """Write a new folder with the weights of a pickled file, or of a folder that holds one, as safetensors.
+    """Write a new folder with the weights of a pickled file, or of a folder or a name on the hub that holds one, as
+    safetensors.
 
     Names lose the prefix `strip`.  What tells the model's shape and vocabulary is taken from beside the weights,
     and from beside `config` where that is given.
     """
     from regard.checkpoints.files import WEIGHTS, write_folder
+    from regard.checkpoints.hub import fetched
     from regard.models.folder import CONFIG
     from regard.text.files import read_bytes, read_object
 
-    source, out = Path(source), Path(out)
-    if not source.exists():
-        raise Problem(f"{source}: there is no such file or folder")
+    out = Path(out)
     if out.exists():
         raise Problem(f"{out} exists already and would be overwritten. Remove it, or choose another folder.")
+    source = Path(source) if Path(source).exists() else fetched(str(source), pickled=True)
     folder = source if source.is_dir() else source.parent
     shape = Path(config) if config else folder / CONFIG
     if not shape.is_file():

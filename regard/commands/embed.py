@@ -11,14 +11,14 @@ from regard.commands.load import load_reader
 if TYPE_CHECKING:
     import numpy as np
 
-    from regard.tasks.reader import Reader
+    from regard.tasks.reader import Choice, Reader
 
 
 def embed(
     model: str | Path | Reader,
     texts: Sequence[str],
     *,
-    layers: str = "last",
+    layers: str | Choice = "last",
     pooling: str | None = None,
     device: str | None = None,
 ) -> np.ndarray:  # (texts, width)

@@ -19,7 +19,7 @@ ATTENTION_DROPOUT = "stack.block.attention.dropout"
 
 
 def encoder_of(
-    model: str | Path, tokenizer: str | Path | None, settings: Sequence[str] = ()
+    model: str | Path, tokenizer: str | Path | None, settings: Sequence[str] = (), seed: int = 0
 ) -> tuple[Reader, EncoderConfig]:
     """An encoder with its tokenizer, and the config it is to be trained with."""
     from regard.commands.load import load_reader
@@ -28,11 +28,14 @@ def encoder_of(
     if str(model) not in ENCODERS:
         if tokenizer:
             raise UsageProblem(f"{model} has a tokenizer of its own; leave out {tokenizer}")
+        for path, _ in map(settings_of, settings):
+            if not path.endswith("dropout"):
+                raise UsageProblem(f"--set {path}: {model} has learned as it is, and only dropout can be changed")
         reader = load_reader(model)
         return reader, changed(reader.published.model.encoder.config, settings)
     if not tokenizer:
         raise UsageProblem(f"{model} is a preset, which has learned nothing: name a tokenizer too, a file or a folder")
-    reader = new_reader(str(model), read_tokenizer(tokenizer), settings)
+    reader = new_reader(str(model), read_tokenizer(tokenizer), settings, seed)
     return reader, reader.published.model.encoder.config
 
 
@@ -43,17 +46,23 @@ def read_tokenizer(place: str | Path) -> Tokenizer:
     return load_tokenizer(Path(place)) if Path(place).is_dir() else Tokenizer.load(place)
 
 
-def new_reader(preset: str, tokenizer: Tokenizer, settings: Sequence[str] = ()) -> Reader:
+def new_reader(preset: str, tokenizer: Tokenizer, settings: Sequence[str] = (), seed: int = 0) -> Reader:
     """A preset's encoder, as large as the vocabulary asks, that has learned nothing."""
+    import torch
+
     from regard.models import ENCODERS, PUBLISHED
     from regard.models.heads import new_encoder
+    from regard.tasks.finetuned import tell_others
     from regard.tasks.reader import Reader
 
     family = preset.split("-")[0]
     bare = next(iter(PUBLISHED[family].heads.values()))
     config = changed(ENCODERS[preset], settings)
     config = replace(config, embedding=replace(config.embedding, vocab=tokenizer.size))
-    return Reader(new_encoder(family, config, {head.role for head in bare}), tokenizer)
+    torch.manual_seed(seed)
+    reader = Reader(new_encoder(family, config, {head.role for head in bare}), tokenizer)
+    tell_others(reader)
+    return reader
 
 
 def changed(config: EncoderConfig, settings: Sequence[str]) -> EncoderConfig:

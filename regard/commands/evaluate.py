@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.commands.load import load, load_finetuned
+from regard.commands.load import finetuned_of, load
 from regard.data.reading import Reading
 from regard.errors import UsageProblem
 
@@ -77,14 +77,14 @@ def evaluate(
     """Score a translator on a source file and its target file, or a fine-tuned model on a file of examples."""
     from regard.tasks.translate import Translator
 
-    found = load(model, device) if isinstance(model, str | Path) else model
+    found, name = (load(model, device), str(model)) if isinstance(model, str | Path) else (model, "the model")
     wanted = 2 if isinstance(found, Translator) else 1
     if len(data) != wanted:
         what = "a source file and its target file" if wanted == 2 else "one file of examples"
-        raise UsageProblem(f"{model} is scored on {what}; given were {len(data)}: {' '.join(map(str, data))}")
+        raise UsageProblem(f"{name} is scored on {what}; given were {len(data)}: {' '.join(map(str, data))}")
     if isinstance(found, Translator):
         return evaluate_translator(found, data, how, lowercase=lowercase, edges=edges, encoding=reading.encoding)
-    return evaluate_answers(load_finetuned(found), data[0], reading)
+    return evaluate_answers(finetuned_of(found, name), data[0], reading)
 
 
 def evaluate_answers(finetuned: Finetuned, path: str | Path, reading: Reading) -> Answered:

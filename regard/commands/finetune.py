@@ -38,4 +38,4 @@ def finetune(
     folder = Path(out) if out else Path("runs") / f"{task}-{Path(model).name}"
     told = {name: str(value) if isinstance(value, Path) else value for name, value in settings.items()}
     run = FinetuningRun(update(FINETUNING, told), str(model), task, folder)
-    return run.go(*encoder_of(model, tokenizer, set), allow_changed_data)
+    return run.go(*encoder_of(model, tokenizer, set, run.settings.seed), allow_changed_data)

@@ -24,7 +24,7 @@ from regard.tasks.finetuned import TASKS, Finetuned, with_task
 from regard.tasks.metrics import Score
 from regard.tasks.reader import Reader
 from regard.training.loop import Outcome, train
-from regard.training.parallel import here, is_first
+from regard.training.parallel import here, is_first, rank_count
 from regard.training.settings import OptimizerConfig, TrainingConfig
 
 ENOUGH = 1000  # steps: small sets are read more often (Mosbach et al., 2021)
@@ -47,13 +47,13 @@ class FinetuningRun:
     def go(self, reader: Reader, config: EncoderConfig, allow_changed_data: bool = False) -> Finetuned:
         settings, device = self.settings, here()
         torch.manual_seed(settings.seed)
-        finetuned, fresh = with_task(reader, self.name, self.task, config)
+        finetuned, fresh = with_task(reader, self.name, self.task, config, settings.longest)
         finetuned.reader.model.to(device)
-        finetuned.reader.longest = min(finetuned.reader.longest, settings.longest)
         examples = self.task.examples(finetuned.reader, self.train)
         training = self.training(len(examples), config.stack.block.width, device)
         if is_first():
-            claim(self.folder, {"settings": to_dict(settings), "model": {"name": self.model, **to_dict(config)}})
+            begun = {"name": self.model, "task": self.name, **to_dict(config)}
+            claim(self.folder, {"settings": to_dict(settings), "model": begun})
             print(*self.facts(fresh, examples.notes, training), sep="\n", file=sys.stderr, flush=True)
         outcome = train(
             Asked(finetuned.reader.model, self.task),
@@ -74,7 +74,7 @@ class FinetuningRun:
         return finetuned
 
     def training(self, examples: int, width: int, device: torch.device) -> TrainingConfig:
-        s, per_epoch = self.settings, math.ceil(examples / self.settings.batch)
+        s, per_epoch = self.settings, math.ceil(examples / (self.settings.batch * rank_count()))
         epochs = s.epochs or min(max(ENOUGH / per_epoch, EPOCHS[0]), EPOCHS[1])
         steps = max(round(epochs * per_epoch), 1)
         every = max(min(per_epoch, steps // EPOCHS[0]), 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -51,7 +52,7 @@ class GlueScore:
 
     def __str__(self) -> str:
         told = ", ".join(f"{name} {value:.1f}" for name, value in self.scores.items())
-        return f"{self.task:<8} {self.value:6.1f}   {told:<36} {self.examples:>9,} examples  {self.seconds:6.0f} s"
+        return f"{self.task:<8} {self.value:6.1f}   {told:<42} {self.examples:>9,} examples  {self.seconds:6.0f} s"
 
 
 def glue(
@@ -75,31 +76,37 @@ def glue(
         for place in (dev, *others):
             told = finetuned.evaluate(finetuned.task.read(place, READING))
             named = {score.metric.lower(): score.value for score in reversed(told)}
-            suffix = "" if place == dev else f" ({place.name.split('.')[0]})"
+            suffix = "" if place == dev else f" ({place.name.split('.')[0].removeprefix('dev_')})"
             scores |= {f"{score}{suffix}": named[score] for score in task.scores}
         examples = len(finetuned.task.read(train, READING))
         yield GlueScore(name, examples, scores, time.monotonic() - start)
 
 
-def found_tasks(folder: Path, wanted: Sequence[str]) -> Iterator[tuple[str, Path, list[Path]]]:
-    """Each task with its training file and its dev files."""
+def found_tasks(folder: Path, wanted: Sequence[str]) -> list[tuple[str, Path, list[Path]]]:
+    """Each task with its training file and its dev files.  One that was asked for must be there."""
     if not folder.is_dir():
         raise Problem(f"{folder}: there is no such folder; give one that holds GLUE's: CoLA, RTE, ...")
     for name in wanted:
         if name not in GLUE:
             raise UsageProblem(f"no task of GLUE is called {name!r}; {did_you_mean(name, GLUE)}")
     places = {plain(place.name): place for place in folder.iterdir() if place.is_dir()}
-    found = 0
-    for name, task in GLUE.items():
-        place = places.get(plain(name))
-        if place is None or (wanted and name not in wanted):
-            continue
-        train, dev = table(place, "train"), [table(place, one) for one in task.dev]
-        if train and all(dev):
-            found += 1
-            yield name, train, [one for one in dev if one]
-    if not found:
-        raise Problem(f"{folder} holds no task of GLUE with a train and a dev file; looked for {', '.join(GLUE)}")
+    found = {name: files for name in wanted or GLUE if (files := task_files(places.get(plain(name)), GLUE[name]))}
+    missing = [name for name in wanted or GLUE if name not in found]
+    if not found or (wanted and missing):
+        looked = ", ".join(missing)
+        raise Problem(f"{folder} has no folder with a train and a dev file (such as train.tsv) for {looked}")
+    for name in missing:
+        if plain(name) in places:
+            print(f"left out: {name}, for want of a train or a dev file", file=sys.stderr)
+    return [(name, *files) for name, files in found.items()]
+
+
+def task_files(place: Path | None, task: GlueTask) -> tuple[Path, list[Path]] | None:
+    """The training file and the dev files of a task's folder, if they are all there."""
+    if place is None:
+        return None
+    train, dev = table(place, "train"), [path for name in task.dev if (path := table(place, name))]
+    return (train, dev) if train and len(dev) == len(task.dev) else None
 
 
 def table(folder: Path, name: str) -> Path | None:

@@ -59,11 +59,19 @@ def load_finetuned(
     model: str | Path | Reader | Finetuned, device: str | None = None, tasks: Sequence[str] = ()
 ) -> Finetuned:
     """A model that was fine-tuned, for one of these tasks where some are named."""
-    from regard.tasks.finetuned import Finetuned
+    found, name = (load(model, device), str(model)) if isinstance(model, str | Path) else (model, "the model")
+    return finetuned_of(found, name, tasks)
 
-    found = load(model, device) if isinstance(model, str | Path) else model
+
+def finetuned_of(found: Translator | Reader | Finetuned, name: str, tasks: Sequence[str] = ()) -> Finetuned:
+    """What was loaded by this name, if it was fine-tuned."""
+    from regard.tasks.finetuned import Finetuned
+    from regard.tasks.translate import Translator
+
+    if isinstance(found, Translator):
+        raise Problem(f"{name} is a translator; give the folder of an encoder that was fine-tuned")
     if not isinstance(found, Finetuned):
-        raise Problem(f"{model} was not fine-tuned; do that first: regard finetune {model} TASK --train FILE ...")
+        raise Problem(f"{name} was not fine-tuned; do that first: regard finetune {name} TASK --train FILE --dev FILE")
     if tasks and found.name not in tasks:
-        raise Problem(f"{model} was fine-tuned to {found.name}; this needs one that can {' or '.join(tasks)}")
+        raise Problem(f"{name} was fine-tuned to {found.name}; this needs one that can {' or '.join(tasks)}")
     return found

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from regard.commands.load import load_finetuned
 from regard.data.reading import Reading
+from regard.errors import Problem, UsageProblem
 
 if TYPE_CHECKING:
     from regard.tasks.finetuned import Finetuned
 
 TOGETHER = 1024  # inputs answered at once, so that a stream of any length needs bounded memory
-TABLES = (".csv", ".tsv", ".jsonl", ".json", ".parquet")
+TABLES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".json", ".parquet")
+KINDS: dict[str, Any] = {"tag": "classify", "answer": "pair"}  # what tables of these are like; others are their own
+LEAST = {"pair": 2, "answer": 2, "choose": 3}  # texts that belong together; of others one will do
 
 
 def predict(
@@ -39,10 +42,26 @@ def inputs_of(texts: tuple[str, ...], file: Path | None, task: str, reading: Rea
     from regard.data.labelled import Columns, read_texts
     from regard.data.lines import read_lines
 
+    if texts and file:
+        raise UsageProblem(f"both a text, {texts[0]!r}, and the file {file} are given; leave one of them out")
     if texts:
-        return iter([texts if len(texts) > 1 else texts[0]])
+        return iter([alone(texts)])
     if file and any(suffix in TABLES for suffix in file.suffixes):
-        kind: Any = task if task in ("pair", "regress", "choose") else "classify"
-        return iter(read_texts(file, kind, Columns.of(reading), encoding=reading.encoding, header=reading.header))
-    lines = read_lines(file or "-", reading.encoding)
-    return (tuple(line.split("\t")) if "\t" in line and task != "tag" else line for line in lines)
+        how: dict[str, Any] = {"encoding": reading.encoding, "header": reading.header}
+        return map(alone, read_texts(file, KINDS.get(task, task), Columns.of(reading), **how))
+    lines = enumerate(read_lines(file or "-", reading.encoding), 1)
+    return (alone(texts_in(line, task, f"{file or 'standard input'}, line {number}")) for number, line in lines)
+
+
+def texts_in(line: str, task: str, place: str) -> tuple[str, ...]:
+    """The texts of a line.  A blank one gets its answer too, so that answers stay in step with lines."""
+    texts, least = tuple(line.split("\t")) if task != "tag" else (line,), LEAST.get(task, 1)
+    if not line.strip():
+        return ("",) * least
+    if len(texts) < least:
+        raise Problem(f"{place} has {len(texts)} of the {least} texts that {task} needs; put a tab between them")
+    return texts
+
+
+def alone(texts: tuple[str, ...]) -> Any:
+    return texts[0] if len(texts) == 1 else texts

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -19,10 +18,11 @@ from regard.config import did_you_mean, to_dict
 from regard.data.corpus import Corpus
 from regard.data.documents import read_documents
 from regard.data.pretraining import CorpusBatches, InTurn, Pairs
-from regard.errors import UsageProblem
-from regard.models import ENCODERS
-from regard.models.encoder import EncoderConfig, Role
-from regard.models.heads import with_heads
+from regard.errors import Problem, UsageProblem
+from regard.layers.longest import longest_row
+from regard.models import ENCODERS, PUBLISHED
+from regard.models.encoder import Encoder, EncoderConfig, Role
+from regard.models.heads import layout_for, with_heads
 from regard.models.published import Published
 from regard.objectives.distilled import Distilled, layers_from_teacher
 from regard.objectives.masked import Hiding, Masked
@@ -66,23 +66,38 @@ class PretrainingRun:
         """The encoder to train, before it has heads, and the config it is to be trained with."""
         if self.model not in ENCODERS:
             reader, config = encoder_of(self.model, tokenizer, set)
-            self.claim(config)
+            self.claim(str(reader.published.theirs["model_type"]), config, teacher)
             return reader, config
-        self.claim(changed(ENCODERS[self.model], set))
+        self.claim(self.model.split("-")[0], changed(ENCODERS[self.model], set), teacher)
         if tokenizer:
             pieces = read_tokenizer(tokenizer)
         else:
             pieces = load_reader(teacher, "cpu").tokenizer if teacher else self.learned()
-        reader = new_reader(self.model, pieces, set)
+        reader = new_reader(self.model, pieces, set, self.settings.seed)
         return reader, reader.published.model.encoder.config
 
-    def claim(self, config: Any) -> None:
+    def claim(self, family: str, config: EncoderConfig, teacher: str | Path | None) -> None:
+        """Take the folder, once it is known that the run can be."""
+        for path in (*self.settings.texts, *self.settings.dev):
+            if not Path(path).is_file():
+                raise Problem(f"{path}: there is no such file. Check the path.")
+        layout_for(PUBLISHED[family], family, {HEADS[part] for part in self.parts(family, teacher)})
+        with torch.device("meta"):
+            places = longest_row(Encoder(config))
+        longest = max(self.settings.longest, self.settings.later_longest)
+        if longest > places:
+            raise UsageProblem(f"rows of {longest} tokens are asked for, and the model has places for {places}")
+        self.training(here())
         if is_first():
-            claim(self.folder, {"settings": to_dict(self.settings), "model": {"name": self.model, **to_dict(config)}})
+            begun = {"name": self.model, **to_dict(config)} | ({"teacher": str(teacher)} if teacher else {})
+            claim(self.folder, {"settings": to_dict(self.settings), "model": begun})
 
     def learned(self) -> Tokenizer:
-        """The vocabulary of the run's folder, or one learned from the text; the first rank learns, the others wait."""
-        s, place, family = self.settings, self.folder / "tokenizer.json", self.model.split("-")[0]
+        """The vocabulary that lies beside the encoded text, or one learned from the text: learned twice it would not be
+        quite the same, and runs that share the text need the same.  The first rank learns, the others wait."""
+        s, family = self.settings, self.model.split("-")[0]
+        how = f"{OWN[family][1]}-{s.vocab}{'-lowercase' * s.lowercase}"
+        place = self.corpus.with_name(f"{self.corpus.name}-{how}.json")
         if is_first() and not place.exists():
             lines = some(read_documents(s.texts, s.encoding, s.column), SAMPLE)
             special = ROBERTA if family == "roberta" else ENCODER
@@ -155,9 +170,13 @@ class PretrainingRun:
             return Replaced(hiding, generator_of(reader.model, s.generator))
         if parts == ["distilled"]:
             taught = load_reader(str(teacher), "cpu").model
+            if "masked" not in taught.heads:
+                raise Problem(f"{teacher} cannot fill hidden words; give a teacher that was trained to")
+            distilled = Distilled(hiding, taught)
+            distilled.teacher_of(reader.model)  # do they fit?  Before the text is encoded, not after
             if self.model in ENCODERS:
                 layers_from_teacher(reader.model, taught)
-            return Distilled(hiding, taught)
+            return distilled
         objectives = [Masked(hiding) if part == "masked" else SecondText() for part in sorted(parts)]
         return objectives[0] if len(objectives) == 1 else Together(*objectives)
 
@@ -170,8 +189,6 @@ class PretrainingRun:
         return InTurn(first, self.rows(corpus, reader, s.later_longest, parts), switch)
 
     def rows(self, corpus: Corpus, reader: Reader, longest: int, parts: list[str]) -> CorpusBatches:
-        if longest > reader.longest:
-            raise UsageProblem(f"rows of {longest} tokens are asked for, and the model has places for {reader.longest}")
         pairs: Pairs = next((PAIRS[part] for part in parts if part in PAIRS), "none")
         return CorpusBatches(corpus, reader.tokenizer.frame, longest, self.settings.budget, self.settings.seed, pairs)
 

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from regard.commands.load import load_reader
 from regard.data.labelled import read_labelled
-from regard.data.tagged import Tagged, read_tagged, to_iob2
+from regard.data.tagged import read_tagged, to_iob2
 from regard.errors import UsageProblem
 from regard.tasks.entity_metrics import entity_f1, tag_accuracy
 from regard.tasks.label_metrics import accuracy, macro_f1
 from regard.tasks.metrics import Score
 
 if TYPE_CHECKING:
-    from regard.tasks.reader import Reader
+    from regard.tasks.mix import Mix
+    from regard.tasks.reader import Choice, Reader
 
 STRENGTH = 0.01  # of what holds the regression back: vectors have hundreds of numbers, examples are few
 TEST_SHARE = 0.25  # of one file, where no other is given to test on: the lectures' split
+ROOM = 2**28  # numbers, of all layers, that are kept at once to learn a mix from
 
 
 @dataclass(frozen=True)
@@ -30,10 +34,15 @@ class Probed:
     scores: list[Score]
     trained_on: int
     tested_on: int
+    mix: Mix | None = None  # what was learned, if it was to be
 
     def __str__(self) -> str:
         scores = "  ".join(f"{score.metric} {score.value:.2f}" for score in self.scores)
-        return f"{self.layers:<16} {scores}  ({self.trained_on:,} to train, {self.tested_on:,} to test)"
+        told = f"{self.layers:<16} {scores}  ({self.trained_on:,} to train, {self.tested_on:,} to test)"
+        if self.mix is None:
+            return told
+        shares = " ".join(f"{share:.1%}" for share in self.mix.shares)
+        return f'{told}\n{"":<16} shares, what was embedded first: {shares}  (--layers "{self.mix}")'
 
 
 def probe(
@@ -51,52 +60,111 @@ def probe(
     if task not in PROBES:
         raise UsageProblem(f"{task!r} cannot be probed; there are: {', '.join(PROBES)}")
     reader = load_reader(model, device)
-    return [PROBES[task](reader, choice, train, test, limit, seed) for choice in layers]
+    examples = PROBES[task](train, test, limit, seed)
+    return [examples.probed(reader, choice) for choice in layers]
 
 
-def probe_texts(reader: Reader, layers: str, train, test, limit: int | None, seed: int) -> Probed:
-    examples = read_labelled(train, "classify")
-    texts, labels = [text for (text,) in examples.texts][:limit], examples.labels[:limit]
-    if test is None:
-        known, unknown = split(len(texts), seed)
-        vectors = reader.embed(texts, layers=layers)
-        vectors, others = vectors[known], vectors[unknown]
-        labels, wanted = [labels[i] for i in known], [labels[i] for i in unknown]
-    else:
-        held = read_labelled(test, "classify")
-        vectors, others = (reader.embed(some, layers=layers) for some in (texts, [text for (text,) in held.texts]))
-        wanted = held.labels
-    said = fitted(vectors, labels).predict(others).tolist()
-    return Probed(layers, [accuracy(said, wanted), macro_f1(said, wanted)], len(labels), len(wanted))
+class Probe(ABC):
+    """Examples to learn from and examples to be tested on, and the vectors that an encoder has for them."""
+
+    def __init__(self, train: str | Path, test: str | Path | None, limit: int | None, seed: int):
+        inputs, labels = (every[:limit] for every in self.read(train))
+        self.seed = seed
+        if test is None:
+            known, unknown = split(len(inputs), seed)
+            self.known, self.labels = [inputs[i] for i in known], [labels[i] for i in known]
+            self.unknown, self.wanted = [inputs[i] for i in unknown], [labels[i] for i in unknown]
+        else:
+            self.known, self.labels = inputs, labels
+            self.unknown, self.wanted = self.read(test)
+
+    @abstractmethod
+    def read(self, path: str | Path) -> tuple[list[Any], list[Any]]:
+        """The inputs of a file, and what is to be read off each."""
+
+    @abstractmethod
+    def vectors(self, reader: Reader, inputs: list[Any], layers: str | Choice) -> np.ndarray:  # (n, W)
+        """A vector for every label."""
+
+    @abstractmethod
+    def flat(self, labels: list[Any]) -> list[str]:
+        """A label for every vector."""
+
+    @abstractmethod
+    def scores(self, said: list[str]) -> list[Score]:
+        """How good the labels are that were read off the vectors to be tested on."""
+
+    def probed(self, reader: Reader, layers: str) -> Probed:
+        from regard.tasks.mix import LEARNED
+
+        mix = self.learned(reader) if layers == LEARNED else None
+        model = fitted(self.vectors(reader, self.known, mix or layers), self.flat(self.labels))
+        said = model.predict(self.vectors(reader, self.unknown, mix or layers)).tolist()
+        return Probed(layers, self.scores(said), len(self.known), len(self.unknown), mix)
+
+    def learned(self, reader: Reader) -> Mix:
+        """The mix of layers that serves the labels best; of as many examples as there is room for."""
+        import torch
+
+        from regard.tasks.mix import learn_mix
+
+        stack = reader.model.encoder.config.stack
+        layers, width = stack.layers + 1, stack.block.width
+        some = self.sample(ROOM // (layers * width))
+        vectors = self.vectors(reader, [self.known[i] for i in some], lambda every: torch.cat(every, -1))
+        _, labels = np.unique(self.flat([self.labels[i] for i in some]), return_inverse=True)
+        states = torch.from_numpy(vectors).float().view(-1, layers, width)
+        return learn_mix(states, torch.from_numpy(labels), STRENGTH, self.seed)
+
+    def sample(self, room: int) -> np.ndarray:
+        """The numbers of some examples that have no more than `room` vectors together; a warning, if not all."""
+        order = np.random.default_rng(self.seed).permutation(len(self.known))
+        sizes = np.array([len(self.flat([label])) for label in self.labels])
+        kept = order[np.cumsum(sizes[order]) <= room]
+        if len(kept) < len(order):
+            told = f"the mix of layers is learned from {len(kept):,} of {len(order):,} examples, drawn by chance"
+            warnings.warn(f"{told}: the states of all layers of more would take too much memory", stacklevel=2)
+        return kept
 
 
-def probe_words(reader: Reader, layers: str, train, test, limit: int | None, seed: int) -> Probed:
-    every = iob2(train)
-    words, tags = every.words[:limit], every.tags[:limit]
-    if test is None:
-        known, unknown = split(len(words), seed)
-        words, held_words = [words[i] for i in known], [words[i] for i in unknown]
-        tags, wanted = [tags[i] for i in known], [tags[i] for i in unknown]
-    else:
-        held = iob2(test)
-        held_words, wanted = held.words, held.tags
-    vectors = np.concatenate(reader.embed_words(words, layers=layers))
-    model = fitted(vectors, [tag for sentence in tags for tag in sentence])
-    flat = model.predict(np.concatenate(reader.embed_words(held_words, layers=layers)))
-    ends = np.cumsum([len(sentence) for sentence in wanted])[:-1]
-    said = [part.tolist() for part in np.split(flat, ends)]
-    scores = [tag_accuracy(said, wanted)]
-    if every.scheme != "none":
-        scores.insert(0, entity_f1(said, wanted))
-    return Probed(layers, scores, len(words), len(wanted))
+class TextProbe(Probe):
+    def read(self, path):
+        examples = read_labelled(path, "classify")
+        return [text for (text,) in examples.texts], examples.labels
+
+    def vectors(self, reader, inputs, layers):
+        return reader.embed(inputs, layers=layers)
+
+    def flat(self, labels):
+        return labels
+
+    def scores(self, said):
+        return [accuracy(said, self.wanted), macro_f1(said, self.wanted)]
 
 
-PROBES = {"classify": probe_texts, "tag": probe_words}
+class WordProbe(Probe):
+    entities = False  # are words tagged as the beginnings and insides of entities?
+
+    def read(self, path):
+        tagged = read_tagged(path)
+        if tagged.scheme != "none":
+            tagged, self.entities = to_iob2(tagged), True
+        return tagged.words, tagged.tags
+
+    def vectors(self, reader, inputs, layers):
+        return np.concatenate(reader.embed_words(inputs, layers=layers))
+
+    def flat(self, labels):
+        return [tag for sentence in labels for tag in sentence]
+
+    def scores(self, said):
+        ends = np.cumsum([len(sentence) for sentence in self.wanted])[:-1]
+        tags = [part.tolist() for part in np.split(np.array(said), ends)]
+        found = [tag_accuracy(tags, self.wanted)]
+        return [entity_f1(tags, self.wanted), *found] if self.entities else found
 
 
-def iob2(path: str | Path) -> Tagged:
-    tagged = read_tagged(path)
-    return tagged if tagged.scheme == "none" else to_iob2(tagged)
+PROBES = {"classify": TextProbe, "tag": WordProbe}
 
 
 def split(count: int, seed: int) -> tuple[list[int], list[int]]:

@@ -21,7 +21,7 @@ def claim(folder: Path, mine: dict[str, Any]) -> None:
     place = folder / RUN
     if place.exists():
         changed = differences(begun(place), decisive(json.loads(json.dumps(mine))))
-        if changed:
+        if changed and any(path != place for path in folder.iterdir()):  # one that made nothing may begin otherwise
             raise Problem(f"{folder} holds another run: {'; '.join(changed)}. Choose another folder.")
     elif folder.is_file() or (folder.exists() and any(folder.iterdir())):
         raise Problem(f"{folder} exists and holds no run of regard. Choose another folder.")

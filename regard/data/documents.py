@@ -92,7 +92,7 @@ def _column(place: str, names: Iterable[str], column: str | None) -> str:
         plain = {re.sub(r"[\W_]+", "_", name.lower()).strip("_"): name for name in names}
         column = next((plain[name] for name in LIKELY.split() if name in plain), None)
         if column is None:
-            raise Problem(f"{place}: no column looks like text; there are: {', '.join(names)}. Name it (column=...).")
+            raise Problem(f"{place}: no column looks like text; there are: {', '.join(names)}. Name it (--column).")
     if column not in names:
         raise Problem(f"{place} has no column {column!r}; {did_you_mean(column, names)}")
     return column
@@ -101,6 +101,6 @@ def _column(place: str, names: Iterable[str], column: str | None) -> str:
 def _paragraphs(text: Any, place: str) -> Iterator[Iterator[str]]:
     """The document that a text is, or none if it is missing or blank."""
     if not isinstance(text, str | None):
-        raise Problem(f"{place} holds no text but {str(text)[:40]!r}. Mend it, or name another column (column=...).")
+        raise Problem(f"{place} holds no text but {str(text)[:40]!r}. Mend it, or name another column (--column).")
     if text and not text.isspace():
         yield (line for line in re.split("\r?\n", text) if line.strip())

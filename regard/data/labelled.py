@@ -24,7 +24,8 @@ TEXTS = "text sentence review tweet comment content body message document senten
 PAIRS = (
     *(("sentence1", "sentence2"), ("premise", "hypothesis"), ("question1", "question2"), ("1_string", "2_string")),
     *(("text1", "text2"), ("text_a", "text_b"), ("sentence_a", "sentence_b"), ("sentence_1", "sentence_2")),
-    *(("question", "sentence"), ("question", "passage"), ("question", "answer"), ("text", "text_pair")),
+    *(("question", "sentence"), ("question", "passage"), ("question", "context"), ("question", "answer")),
+    ("text", "text_pair"),
 )
 LABELS = "gold_label label labels class category sentiment polarity topic emotion intent is_duplicate quality"
 NUMBERS = "score similarity similarity_score relatedness_score rating stars"
@@ -93,7 +94,7 @@ class Labelled:
             found.append(f"all examples have the label {self.labels[0]!r}: nothing can be learned from them")
         if self.unlabelled:
             found.append(
-                f"{self.unlabelled:,} rows are left out as unlabelled; if theirs is a class, give unlabelled=()"
+                f"{self.unlabelled:,} rows are left out as unlabelled; if theirs is a class, say --unlabelled ''"
             )
         return found
 
@@ -146,7 +147,7 @@ def read_labelled(
     unlabelled: Sequence[str] = UNLABELLED,
 ) -> Labelled:
     """The examples of a file.  Rows with a blank text, or a label that means there is none, are left out and counted;
-    a blank label is a bad row, of which `skip_bad` may be left out."""
+    a blank label, or for regression one that is no number, is a bad row, of which `skip_bad` may be left out."""
     table = read_table(path, encoding, header=header, skip_bad=skip_bad)
     return label_table(table, kind, columns, skip_bad=skip_bad, unlabelled=unlabelled)
 
@@ -171,6 +172,8 @@ def label_table(
             nobody += 1
         elif not label:
             bad.add(f"{table.place(row)}: the label, in column {found.label!r}, is blank.")
+        elif kind == "regress" and not _is_number(label):
+            bad.add(f"{table.place(row)}: the label {label!r} is no finite number.")
         elif not all(text.strip() for text in shown):
             empty += 1
         else:
@@ -284,7 +287,7 @@ def _require(table: Table, role: str, found: object) -> None:
         hint = " If commas separate the columns, name the file .csv." if len(table.names) == 1 else ""
         raise Problem(
             f"{table.source}: no column looks like the {role}; there are: {', '.join(table.names)}. Say which it is, "
-            f"by name or number ({role}=...).{hint}"
+            f"by name or number (--{role}).{hint}"
         )
 
 

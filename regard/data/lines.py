@@ -71,7 +71,8 @@ def _decoded(stream: BinaryIO, name: str, encoding: str) -> Iterator[str]:
     except UnicodeError as error:  # UTF-16 and UTF-32 have no way to show what cannot be decoded
         raise Problem(f"{name}, after line {number}: {error}. Name the file's encoding with --encoding.") from error
     finally:
-        text.detach()  # or it would close standard input
+        if not stream.closed:
+            text.detach()  # or it would close standard input
 
 
 def _check(line: str, encoding: str, place: str) -> None:

@@ -70,11 +70,11 @@ class Questions:
         ]
 
 
-def read_questions(path: str | Path) -> Questions:
+def read_questions(path: str | Path, encoding: str = "utf-8") -> Questions:
     """The questions of a file in SQuAD's form.  What is wrong with some of them is mended or left out, and told."""
     found: dict[str, Question] = {}
     faults: defaultdict[str, list[str]] = defaultdict(list)
-    for place, title, context, item in _items(path):
+    for place, title, context, item in _items(path, encoding):
         asked, identity = _field(item, "question", str, place), str(_field(item, "id", str | int, place))
         if identity in found:
             faults[TWICE].append(identity)
@@ -119,9 +119,9 @@ def _part(questions: Questions, titles: set[str]) -> Questions:
     return Questions(questions.source, chosen, {fault: ids for fault, ids in faults.items() if ids})
 
 
-def _items(path: str | Path) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
+def _items(path: str | Path, encoding: str) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
     """Each question as it is in the file, with its place, its article's title and its paragraph's text."""
-    for article, in_article in _objects(read_json(path), "data", str(path)):
+    for article, in_article in _objects(read_json(path, encoding), "data", str(path)):
         for paragraph, in_paragraph in _objects(article, "paragraphs", in_article):
             context = _field(paragraph, "context", str, in_paragraph)
             for item, place in _objects(paragraph, "qas", in_paragraph):

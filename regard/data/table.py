@@ -284,7 +284,7 @@ def _names(source: str, cells: Iterable[str]) -> tuple[str, ...]:
         places = " and ".join(str(number) for number, other in enumerate(names, 1) if other == name)
         raise Problem(
             f"{source}: columns {places} are both called {name!r}. Give each a name of its own; "
-            "if the first row is no header, say so (header=False)."
+            "if the first row is no header, say so (--no-header)."
         )
     return names
 

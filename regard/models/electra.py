@@ -9,7 +9,7 @@ from regard.models.bert import BODY as BERT_BODY
 from regard.models.bert import SETTINGS as BERT_SETTINGS
 from regard.models.bert import bert
 from regard.models.encoder import EncoderConfig
-from regard.models.published import EncoderFamily, HeadNames, WordHeadNames
+from regard.models.published import EncoderFamily, HeadNames, Layout, WordHeadNames
 
 
 def electra(layers=12, width=256, heads=4, vocab=30522, *, narrow=128) -> EncoderConfig:
@@ -36,6 +36,7 @@ WORDS = WordHeadNames(
     "gelu",
 )
 REPLACED = HeadNames("replaced", "discriminator_predictions.dense_prediction", "discriminator_predictions.dense")
+LINEAR = HeadNames("classify", "model.head", first=True)  # AutoGluon's: nothing between the first token and the scores
 
 FAMILY = EncoderFamily(
     electra(),
@@ -55,4 +56,5 @@ FAMILY = EncoderFamily(
         "ElectraForTokenClassification": (HeadNames("tag", "classifier"),),
         "ElectraForQuestionAnswering": (HeadNames("answer", "qa_outputs"),),
     },
+    (Layout("HFAutoModelForTextPrediction", BODY + LINEAR.rules, (LINEAR,)),),
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -111,6 +111,7 @@ class EncoderFamily:
     body: Rules
     prefix: str  # of the body's names where there is a head
     heads: Mapping[str, Heads]  # architecture -> its heads; the first is the bare encoder, without a prefix
+    others: tuple[Layout, ...] = ()  # what the files of other tools hold
 
     def rules(self, architecture: str) -> Rules:
         bare = architecture == next(iter(self.heads))
@@ -128,6 +129,7 @@ class EncoderFamily:
                 yield Layout(bare, self.body.under(self.prefix), ())
             else:
                 yield Layout(architecture, rules + rules_of(pooler).under(self.prefix), heads + pooler)
+        yield from self.others
 
     def load(self, theirs: dict[str, Any], tensors: Mapping[str, Tensor], place: Path) -> Published:
         """A model from what a config.json and a file of tensors say."""
@@ -141,7 +143,8 @@ class EncoderFamily:
         constants = {name: tensors[name] for name in layout.rules.ignored if name in tensors}
         twins = {second: first for second, first in layout.rules.tied.items() if second in tensors}
         precision = reduce(torch.promote_types, {tensor.dtype for tensor in ours.values()})
-        return Published(self, layout, theirs, model.eval(), constants, twins, precision)
+        exceptions = {name: tensor.dtype for name, tensor in ours.items() if tensor.dtype != precision}
+        return Published(self, layout, theirs, model.eval(), constants, twins, precision, exceptions)
 
     def recognise(
         self, config: EncoderConfig, tensors: Mapping[str, Tensor], named: object, place: Path
@@ -170,13 +173,15 @@ class Published:
     constants: Mapping[str, Tensor]  # what its file holds that is no weight
     twins: Mapping[str, str]  # tensors that stand in its file twice: second name -> first
     precision: torch.dtype  # of the file; the model's own is float32
+    exceptions: Mapping[str, torch.dtype] = field(default_factory=dict)  # our names of tensors in another precision
 
     def files(self) -> dict[str, Content]:
         """The folder again: the same tensors under the same names in the same precision."""
         settings = self.family.settings.save(self.model.encoder.config, self.theirs)
         settings["architectures"] = [self.layout.architecture]
-        named = self.layout.rules.save(weights_of(self.model))
-        tensors = {name: tensor.to(self.precision) for name, tensor in named.items()}
+        weights = weights_of(self.model).items()
+        exact = {name: tensor.to(self.exceptions.get(name, self.precision)) for name, tensor in weights}
+        tensors = self.layout.rules.save(exact)
         tensors |= {second: tensors[first].clone() for second, first in self.twins.items()}
         return {
             "config.json": (json.dumps(settings, indent=2, sort_keys=True) + "\n").encode(),

@@ -72,7 +72,7 @@ class Answer(Task):
 
     @classmethod
     def read(cls, path: str | Path, reading: Reading) -> Questions:
-        return read_questions(path)
+        return read_questions(path, reading.encoding)
 
     @classmethod
     def of(cls, data: Questions) -> Answer:

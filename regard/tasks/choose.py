@@ -22,7 +22,7 @@ from regard.objectives.reading import answered, scores_of, states_of
 from regard.tasks.label_metrics import accuracy
 from regard.tasks.metrics import Score
 from regard.tasks.reader import Reader
-from regard.tasks.task import Task, filled, label_settings, row_scores
+from regard.tasks.task import Task, filled, label_settings, row_scores, told_if_cut
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,7 @@ class Choose(Task):
                     f"{given!r} leaves nothing to choose; give a text, and two or more that may go with it"
                 )
         framed, groups = paired(reader, inputs)
+        told_if_cut(framed, reader.longest)
         scores = np.array(row_scores(reader, "choose", framed, lambda scores: scores)).reshape(-1)
         each = np.split(scores, groups[1:-1]) if len(inputs) else []
         return [chosen(given[1:], found) for given, found in zip(inputs, each, strict=True)]

@@ -15,14 +15,14 @@ from torch import nn
 from regard.data.framed import Examples, Framed
 from regard.data.labelled import Columns, Labelled, LabelMap, numbers, read_labelled
 from regard.data.reading import Reading
-from regard.errors import UsageProblem
+from regard.errors import Problem, UsageProblem
 from regard.models.published import Published
 from regard.objectives.objective import Batch, Result
 from regard.objectives.reading import answered, counted, scores_of, states_of
 from regard.tasks.label_metrics import accuracy, binary_f1, macro_f1, matthews, pearson, spearman
 from regard.tasks.metrics import Score
 from regard.tasks.reader import Reader
-from regard.tasks.task import Task, label_names, label_settings, row_scores
+from regard.tasks.task import Task, label_names, label_settings, row_scores, told_if_cut
 
 Input = str | tuple[str, ...]  # a text, or a pair
 
@@ -40,6 +40,7 @@ class Classify(Task):
     role = "classify"
     watched = "accuracy"
     kind: Any = "classify"
+    least = 1  # texts of an input
 
     def __init__(self, labels: LabelMap):
         super().__init__()
@@ -55,9 +56,7 @@ class Classify(Task):
     def of(cls, data: Labelled) -> Classify:
         labels = LabelMap.of(data.labels)
         if len(labels) < 2:
-            raise UsageProblem(
-                f"{data.source}: all examples have the label {labels.names[0]!r}; give two or more kinds"
-            )
+            raise Problem(f"{data.source}: all examples have the label {labels.names[0]!r}; give two or more kinds")
         return cls(labels)
 
     @classmethod
@@ -77,7 +76,8 @@ class Classify(Task):
         return answered(scores.float(), batch["wanted"])
 
     def predict(self, reader: Reader, inputs: Sequence[Input]) -> list[Judged]:
-        shares = row_scores(reader, "classify", texts_of(reader, inputs), lambda scores: scores.softmax(-1))
+        texts = texts_of(reader, inputs, least=self.least)
+        shares = row_scores(reader, "classify", texts, lambda scores: scores.softmax(-1))
         return [self.judged(row) for row in shares]
 
     def judged(self, shares: list[float]) -> Judged:
@@ -101,6 +101,7 @@ class Classify(Task):
 
 class Pair(Classify):
     kind = "pair"
+    least = 2
 
 
 class Regress(Task):
@@ -124,7 +125,7 @@ class Regress(Task):
     def of(cls, data: Labelled) -> Regress:
         given = np.array(numbers(data))
         if not np.ptp(given):
-            raise UsageProblem(f"{data.source}: all examples have the number {given[0]:g}; nothing can be learned")
+            raise Problem(f"{data.source}: all examples have the number {given[0]:g}; nothing can be learned")
         return cls(float(given.mean()), float(given.std()))
 
     @classmethod
@@ -172,9 +173,10 @@ class Regress(Task):
         self.mean, self.spread = 0.0, 1.0
 
 
-def texts_of(reader: Reader, inputs: Sequence[Input]) -> Framed:
+def texts_of(reader: Reader, inputs: Sequence[Input], least: int = 1) -> Framed:
     texts = [(given,) if isinstance(given, str) else tuple(given) for given in inputs]
     for given in texts:
-        if not 1 <= len(given) <= 2:
-            raise UsageProblem(f"{len(given)} texts together, such as {given[:3]}; give one, or a pair")
-    return reader.framed(texts)
+        if not least <= len(given) <= 2:
+            wanted = "one, or a pair" if least == 1 else "a pair, for which this was trained"
+            raise UsageProblem(f"{len(given)} texts together, such as {given[:3]}; give {wanted}")
+    return told_if_cut(reader.framed(texts), reader.longest)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from regard.models.encoder import EncoderConfig
 from regard.models.heads import with_heads
@@ -16,6 +20,7 @@ from regard.tasks.metrics import Score
 from regard.tasks.reader import Reader
 from regard.tasks.tag import Tag
 from regard.tasks.task import Task, label_names
+from regard.text.tokenizer import SETTINGS, Tokenizer
 
 TASKS: dict[str, type[Task]] = {
     "classify": Classify,
@@ -26,6 +31,7 @@ TASKS: dict[str, type[Task]] = {
     "answer": Answer,
 }
 NAME = "regard_task"  # what a config.json of ours calls the task
+LONGEST = "model_max_length"  # what everyone's tokenizer_config.json calls the most pieces that are read
 
 
 class Finetuned:
@@ -46,6 +52,10 @@ class Finetuned:
     def predict(self, inputs: Sequence[Any]) -> list[Any]:
         return self.task.predict(self.reader, inputs)
 
+    def embed(self, texts: Sequence[str], **settings: Any) -> np.ndarray:
+        """The vectors of texts, as its encoder has them; the settings are those of `Reader.embed`."""
+        return self.reader.embed(texts, **settings)
+
     def tune(self, data: Any) -> None:
         """Let the task set what only examples that were held out can tell; config.json keeps it."""
         self.task.tune(self.reader, data)
@@ -56,9 +66,28 @@ class Finetuned:
 
 
 def finetuned(reader: Reader) -> Reader | Finetuned:
-    """The encoder with its task, if its folder carries the head of one."""
+    """The encoder with its task, if its folder carries the head of one.  It reads as much of a text as it did when it
+    was trained."""
     name = task_name(reader.published)
-    return Finetuned(reader, name, TASKS[name].load(reader.published)) if name else reader
+    if name is None:
+        return reader
+    declared = tokenizer_settings(reader.tokenizer).get(LONGEST)
+    if isinstance(declared, int) and declared > 0:  # an absurdly large one means that nobody knew
+        reader.longest = min(reader.longest, declared)
+    return Finetuned(reader, name, TASKS[name].load(reader.published))
+
+
+def tell_others(reader: Reader) -> None:
+    """Put into its tokenizer_config.json what others need to read texts as the model does: at most how many pieces,
+    and whether it tells segments apart."""
+    segments = ["token_type_ids"] * (reader.model.encoder.config.embedding.types > 1)
+    inputs = {"model_input_names": ["input_ids", *segments, "attention_mask"]}
+    settings = inputs | tokenizer_settings(reader.tokenizer) | {LONGEST: reader.longest}
+    reader.tokenizer = Tokenizer.from_json(reader.tokenizer.to_json(), settings=settings)
+
+
+def tokenizer_settings(tokenizer: Tokenizer) -> dict[str, Any]:
+    return json.loads(tokenizer.files()[SETTINGS])
 
 
 def task_name(published: Published) -> str | None:
@@ -74,16 +103,20 @@ def task_name(published: Published) -> str | None:
 
 
 def with_task(
-    reader: Reader, name: str, task: Task, config: EncoderConfig | None = None
+    reader: Reader, name: str, task: Task, config: EncoderConfig | None = None, longest: int = sys.maxsize
 ) -> tuple[Finetuned, list[str]]:
-    """An encoder made ready to learn a task, and the names of the tensors of its head that are new."""
+    """An encoder made ready to learn a task from rows of at most `longest` pieces, and the names of the tensors of its
+    head that are new."""
     settings, same = {**task.settings(), NAME: name}, goes_on(reader.published, name, task)
     published, fresh = with_heads(
         reader.published, {task.role}, task.outputs, config=config, settings=settings, same=same
     )
     if same:
         task.begin(published.model)
-    return Finetuned(Reader(published, reader.tokenizer), name, task), fresh
+    reader = Reader(published, reader.tokenizer)
+    reader.longest = min(reader.longest, longest)
+    tell_others(reader)
+    return Finetuned(reader, name, task), fresh
 
 
 def goes_on(published: Published, name: str, task: Task) -> bool:

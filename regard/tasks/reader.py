@@ -21,12 +21,14 @@ from regard.models.folder import load_published, save_files
 from regard.models.published import Published
 from regard.rows import Rows, Tokens
 from regard.tasks.device import moved
+from regard.tasks.mix import LEARNED, NAME, Mix
 from regard.tasks.pooling import MEAN, Pooling, declared
 from regard.text.published import load_tokenizer
 from regard.text.tokenizer import Tokenizer
 
 BUDGET = 16_384  # tokens of a batch
-CHOICES: dict[str, Callable[[list[Tensor]], Tensor]] = {  # of the layers, what was embedded first: (N, W) or wider
+Choice = Callable[[list[Tensor]], Tensor]  # of the layers, what was embedded first: (N, W) or wider
+CHOICES: dict[str, Choice] = {
     "first": lambda layers: layers[0],
     "last": lambda layers: layers[-1],
     "second to last": lambda layers: layers[-2],
@@ -34,6 +36,20 @@ CHOICES: dict[str, Callable[[list[Tensor]], Tensor]] = {  # of the layers, what 
     "sum of last 4": lambda layers: torch.stack(layers[-4:]).sum(0),
     "concat last 4": lambda layers: torch.cat(layers[-4:], -1),
 }
+
+
+def chosen(layers: str | Choice) -> Choice:
+    """What is made of the layers: a choice by its name, a mix by its weights, or a function as it is."""
+    if not isinstance(layers, str):
+        return layers
+    if layers in CHOICES:
+        return CHOICES[layers]
+    if layers.split()[:1] == [NAME]:
+        return Mix.of(layers)
+    if layers == LEARNED:
+        raise UsageProblem("a mix of layers is learned with a task: let regard probe learn it, and give what it prints")
+    there = f"{', '.join(CHOICES)}, or a mix with a weight for each layer, such as {NAME} 0.2 0.3 0.5"
+    raise UsageProblem(f"no layers are called {layers!r}; there are: {there}")
 
 
 @dataclass(frozen=True)
@@ -74,7 +90,7 @@ class Reader:
         return next(self.model.parameters()).device
 
     def embed(
-        self, texts: Sequence[str], *, layers: str = "last", pooling: Pooling | None = None
+        self, texts: Sequence[str], *, layers: str | Choice = "last", pooling: Pooling | None = None
     ) -> np.ndarray:  # (texts, W)
         """One vector a text, in the order of the texts."""
         pooling = pooling or self.pooling
@@ -84,7 +100,7 @@ class Reader:
                 found[number] = vector
         return torch.stack(found).numpy() if found else np.zeros((0, self.model.encoder.config.stack.block.width))
 
-    def embed_words(self, sentences: Sequence[Sequence[str]], *, layers: str = "last") -> list[np.ndarray]:
+    def embed_words(self, sentences: Sequence[Sequence[str]], *, layers: str | Choice = "last") -> list[np.ndarray]:
         """Of sentences cut into words, a vector for each word: that of its first piece; zeros for a word without
         pieces, or beyond the places of the model."""
         framed = [self.words(words) for words in sentences]
@@ -105,7 +121,9 @@ class Reader:
             places[owner] = place if place < kept else -1
         return row, places
 
-    def embed_tokens(self, texts: Sequence[str], *, layers: str = "last") -> list[tuple[list[str], np.ndarray]]:
+    def embed_tokens(
+        self, texts: Sequence[str], *, layers: str | Choice = "last"
+    ) -> list[tuple[list[str], np.ndarray]]:
         """The pieces of each text, special ones too, and a vector for each of them."""
         framed = [self.row(text) for text in texts]
         found: list[tuple[list[str], np.ndarray]] = [([], np.zeros(0))] * len(texts)
@@ -115,12 +133,11 @@ class Reader:
         return found
 
     @torch.inference_mode()
-    def states(self, framed: Framed, layers: str = "last") -> Iterator[tuple[list[int], Tensor, Rows]]:
+    def states(self, framed: Framed, layers: str | Choice = "last") -> Iterator[tuple[list[int], Tensor, Rows]]:
         """Batches of rows, the longest first: their numbers, the states of all their tokens, and where each begins."""
-        if layers not in CHOICES:
-            raise UsageProblem(f"no layers are called {layers!r}; there are: {', '.join(CHOICES)}")
+        choice = chosen(layers)
         for numbers, tokens, types in self.batches(framed):
-            yield numbers, CHOICES[layers](list(self.model.encoder.layers(tokens, types))), tokens.rows
+            yield numbers, choice(list(self.model.encoder.layers(tokens, types))), tokens.rows
 
     @torch.inference_mode()
     def scores(self, role: Role, framed: Framed) -> Iterator[tuple[list[int], Tensor, Rows]]:

@@ -22,7 +22,7 @@ from regard.data.parallel import Ragged
 from regard.data.reading import Reading
 from regard.data.tagged import Tagged, entities, iob2, iob2_tags, read_tagged, spells_entities, to_iob2
 from regard.data.windows import Windows
-from regard.errors import UsageProblem
+from regard.errors import Problem
 from regard.models.published import Published
 from regard.objectives.objective import Batch, Result
 from regard.objectives.reading import answered, scores_of, states_of
@@ -113,7 +113,7 @@ class Tag(Task):
         counts = Counter(chain.from_iterable(data.tags))
         [(commonest, _)] = counts.most_common(1)
         if len(counts) < 2:
-            raise UsageProblem(f"{data.source}: all words have the tag {commonest!r}; give two or more kinds")
+            raise Problem(f"{data.source}: all words have the tag {commonest!r}; give two or more kinds")
         spells = data.scheme != "none"
         return cls(LabelMap.of(iob2_tags(counts) if spells else counts), "O" if spells else commonest)
 

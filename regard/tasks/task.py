@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -99,6 +100,13 @@ def filled(rows: Rows, scores: Tensor) -> Tensor:  # (N, ...) -> (B, T, ...)
     """Scores to choose among within each row: where there is no token they are the lowest."""
     missing = ~rows.real.view(len(rows), rows.longest, *[1] * (scores.dim() - 1))
     return rows.pad(scores).masked_fill(missing, torch.finfo(scores.dtype).min)
+
+
+def told_if_cut(framed: Framed, longest: int) -> Framed:
+    """The same rows, and a warning if some of them have lost their end."""
+    if framed.cut(longest):
+        warnings.warn(f"some texts fill the {longest} pieces that are read; what is longer is cut", stacklevel=2)
+    return framed
 
 
 def row_scores(reader: Reader, role: Role, framed: Framed, read: Callable[[Tensor], Tensor]) -> list[list[float]]:

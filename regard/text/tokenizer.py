@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from unicodedata import category
@@ -110,7 +111,9 @@ class Tokenizer(Vocabulary):
     @cached_property
     def frame(self) -> Frame:
         """What stands around a text or a pair: the file's own rule, or BERT's where there is none but BERT's tokens."""
-        length, pair = len(self.encode("a")), self._inner.encode("a", "a")
+        texts = chain(["a"], map(self.piece, range(self.size)))  # a vocabulary of molecules may know no "a"
+        text = next((text for text in texts if self.encode(text)), "")
+        length, pair = len(self.encode(text)), self._inner.encode(text, text)
         one, two = pair.sequence_ids.index(0), pair.sequence_ids.index(1)
         around = tuple(pair.ids[:one]), tuple(pair.ids[one + length : two]), tuple(pair.ids[two + length :])
         if any(around):

@@ -104,9 +104,9 @@ def together(device: torch.device) -> Iterator[Ranks]:
         yield Ranks(rank, count)
     except Exception as error:
         culprit, _, message = store.compare_set(STOPPED, "", f"{rank} {error}").decode().partition(" ")
-        time.sleep(1)  # let gloo's threads drop their last Python objects: freeing the group first would deadlock
         if culprit == str(rank) or isinstance(error, Problem):
             raise
         raise Problem(f"Rank {culprit} stopped: {message}") from error
     finally:
+        time.sleep(1)  # let gloo's threads drop their last Python objects: freeing the group first may deadlock
         distributed.destroy_process_group()

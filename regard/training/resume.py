@@ -17,7 +17,10 @@ import regard
 from regard.errors import Problem
 
 FORMAT = 1  # of a checkpoint; another number is refused
-SAFE = {"steps", "accumulate", "compile", "report_every", "evaluate_every", "save_every", "patience", "average", "keep"}
+SAFE = {  # how long a run goes on, and what is done on the way
+    "steps", "epochs", "warmup", "accumulate", "compile", "report_every", "evaluate_every", "save_every", "patience",
+    "average", "keep",
+}  # fmt: skip
 
 
 @dataclass

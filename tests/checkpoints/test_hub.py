@@ -44,6 +44,23 @@ def test_a_name_that_cannot_be_had_is_told_in_a_line(tmp_path):
     assert "someone/no-such-model: there is no such folder" in done.stderr and "Traceback" not in done.stderr
 
 
+def test_pickled_weights_are_fetched_to_be_converted_and_for_nothing_else(small_bert, tmp_path):
+    import torch
+
+    from regard.checkpoints.files import load_tensors
+
+    snapshot = in_cache(tmp_path, "someone/pickled-bert", small_bert)
+    tensors = load_tensors(snapshot / "model.safetensors")
+    (snapshot / "model.safetensors").unlink()
+    refused = run(tmp_path, "convert", "someone/pickled-bert", str(tmp_path / "out"))
+    assert refused.returncode == 1 and "holds no pickled weights" in refused.stderr
+    torch.save(tensors, snapshot / "pytorch_model.bin")
+    refused = run(tmp_path, "fill", "--model", "someone/pickled-bert", "the [MASK] sat")
+    assert refused.returncode == 1 and "regard convert" in refused.stderr
+    assert run(tmp_path, "convert", "someone/pickled-bert", str(tmp_path / "out")).returncode == 0
+    assert run(tmp_path, "fill", "--model", str(tmp_path / "out"), "the [MASK] sat").returncode == 0
+
+
 def test_a_slip_in_a_path_is_not_asked_for(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs").mkdir()

@@ -102,7 +102,7 @@ def test_names_that_cannot_be_stripped_are_told(folder, tmp_path):
 
 
 def test_it_is_told_what_is_missing(folder, tmp_path):
-    with pytest.raises(Problem, match="there is no such file or folder"):
+    with pytest.raises(Problem, match="there is no such folder, and it cannot be the name of a model"):
         convert(tmp_path / "nowhere", tmp_path / "out")
     with pytest.raises(Problem, match="holds no pickled weights"):
         convert(folder, tmp_path / "out")

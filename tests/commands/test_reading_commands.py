@@ -9,7 +9,9 @@ import pytest
 
 import regard
 from regard.cli import main
+from regard.commands import probe
 from regard.errors import Problem, UsageProblem
+from regard.tasks.reader import CHOICES
 
 
 def command(monkeypatch, capsys, *words, stdin=""):
@@ -52,6 +54,21 @@ def test_embed_writes_a_list_a_line_or_one_array(small_bert, tmp_path, monkeypat
     assert np.allclose(regard.embed(small_bert, texts.split("\n")[:3]), vectors, atol=1e-6)
 
 
+def test_fill_reads_lines_of_a_file_or_of_a_stream(small_bert, tmp_path, monkeypatch, capsys):
+    texts = "the [MASK] sat\n\na [MASK] on the [MASK]\n"
+    code, out, _ = command(monkeypatch, capsys, "fill", "--model", small_bert, "--best", 1, stdin=texts)
+    assert code == 0 and [line.split("\t")[:2] for line in out.splitlines()] == [["1", "1"], ["3", "1"], ["3", "2"]]
+    (tmp_path / "texts").write_text(texts)
+    same = command(monkeypatch, capsys, "fill", "--model", small_bert, "--best", 1, "--file", tmp_path / "texts")
+    assert same == (0, out, "")
+    code, _, told = command(monkeypatch, capsys, "fill", "--model", small_bert, stdin="the [MASK]\nno mask\n")
+    assert code == 1 and "line 2: nothing is hidden in 'no mask'" in told
+    code, _, told = command(
+        monkeypatch, capsys, "fill", "--model", small_bert, "a [MASK]", "--file", tmp_path / "texts"
+    )
+    assert code == 2 and "leave one of them out" in told
+
+
 def test_fill_ranks_words(small_bert, monkeypatch, capsys):
     code, out, _ = command(monkeypatch, capsys, "fill", "--model", small_bert, "the [MASK] sat", "--best", 3)
     rows = [line.split("\t") for line in out.splitlines()]
@@ -76,8 +93,8 @@ def test_an_encoder_cannot_translate_and_says_so(small_bert, monkeypatch, capsys
 
 def test_probe_reads_labels_off_vectors(small_bert, animals, monkeypatch, capsys):
     code, out, _ = command(monkeypatch, capsys, "probe", "classify", animals, "--model", small_bert, "--layers", "all")
-    assert code == 0 and len(out.splitlines()) == 6
-    assert "first" in out and "concat last 4" in out and "60 to train, 20 to test" in out
+    assert code == 0 and all(f"{choice} " in out for choice in CHOICES)
+    assert "60 to train, 20 to test" in out
     [found] = regard.probe(small_bert, "classify", animals, layers=["concat last 4"])
     assert found.scores[0].value == 100
     [apart] = regard.probe(small_bert, "classify", animals, animals)
@@ -89,6 +106,26 @@ def test_probe_reads_tags_off_words(small_bert, tagged):
     assert [score.metric for score in found.scores] == ["entity F1", "tag accuracy"]
     assert found.scores[0].value == 100
     assert (found.trained_on, found.tested_on) == (150, 50)
+
+
+def test_probe_learns_a_mix_that_embed_takes(small_bert, animals, monkeypatch, capsys):
+    words = ["probe", "classify", animals, "--model", small_bert, "--layers", "learned mix"]
+    code, out, _ = command(monkeypatch, capsys, *words)
+    table, shares = out.splitlines()
+    assert code == 0 and table.startswith("learned mix") and "accuracy 100.00" in table and shares.count("%") == 4
+    [found] = regard.probe(small_bert, "classify", animals, layers=["learned mix"])
+    assert f'--layers "{found.mix}"' in shares
+    code, out, _ = command(monkeypatch, capsys, "embed", "--model", small_bert, "--layers", found.mix, stdin="a dog\n")
+    assert code == 0 and np.allclose(
+        json.loads(out), regard.embed(small_bert, ["a dog"], layers=found.mix)[0], atol=1e-3
+    )
+
+
+def test_probe_learns_a_mix_for_words_from_as_many_as_there_is_room_for(small_bert, tagged, monkeypatch):
+    monkeypatch.setattr(probe, "ROOM", 4 * 16 * 6 * 50)  # four layers of 16 numbers, for 50 sentences of six words
+    with pytest.warns(UserWarning, match="from 50 of 150 examples"):
+        [found] = regard.probe(small_bert, "tag", tagged, layers=["learned mix"])
+    assert found.scores[0].value == 100 and len(found.mix.weights) == 4
 
 
 def test_a_probe_of_one_label_or_no_task_is_refused(small_bert, tmp_path, animals):

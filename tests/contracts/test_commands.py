@@ -58,9 +58,9 @@ def test_help_says_what_every_option_is_for(monkeypatch, capsys, words):
 
 
 @EVERY
-def test_an_unknown_option_is_refused(monkeypatch, capsys, words):
+def test_an_unknown_option_is_refused(monkeypatch, capfd, words):
     assert call(monkeypatch, *words, "--modell", "x") == 2
-    error = capsys.readouterr().err
+    error = capfd.readouterr().err
     assert "--modell" in error and "Traceback" not in error
     if any("--model" in parameter.opts for parameter in COMMANDS[words].params):
         assert "--model" in error.replace("--modell", "")

@@ -144,14 +144,14 @@ def test_labels_that_cannot_be_learned_or_scored(tmp_path):
     one = Classify.read(
         write_lines(tmp_path / "one.tsv", ["sentence\tlabel", "a film\tpos", "the film\tpos"]), Reading()
     )
-    with pytest.raises(UsageProblem, match="all examples have the label 'pos'"):
+    with pytest.raises(Problem, match="all examples have the label 'pos'"):
         Classify.of(one)
     same = Regress.read(write_lines(tmp_path / "same.tsv", ["text\tscore", "a\t2", "b\t2"]), Reading())
-    with pytest.raises(UsageProblem, match="all examples have the number 2"):
+    with pytest.raises(Problem, match="all examples have the number 2"):
         Regress.of(same)
-    words = Regress.read(write_lines(tmp_path / "words.tsv", ["text\tscore", "a\t2", "b\tfour"]), Reading())
+    words = write_lines(tmp_path / "words.tsv", ["text\tscore", "a\t2", "b\tfour"])
     with pytest.raises(Problem, match=r"words\.tsv, line 3: the label 'four' is no finite number"):
-        Regress().check(words)
+        Regress.read(words, Reading())
 
 
 def test_rows_that_are_cut_are_told(tmp_path):

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 import torch
 
+from regard.checkpoints.files import load_tensors, write_folder
 from regard.commands.load import load
 from regard.errors import Problem, UsageProblem
 from regard.models.encoder import Head, HeadedEncoder
+from regard.tasks.mix import Mix
 from regard.tasks.pooling import Pooling
 from regard.tasks.reader import CHOICES, Reader
 
@@ -50,6 +52,16 @@ def test_layers_are_those_of_the_lectures(reader):
         [(pieces, vectors)] = reader.embed_tokens(TEXTS[:1], layers=name)
         assert np.allclose(vectors, states, atol=1e-5)
         assert (pieces[0], pieces[-1], len(pieces)) == ("[CLS]", "[SEP]", len(states))
+
+
+def test_a_mix_of_layers_is_given_by_its_weights_or_as_a_function(reader):
+    every = by_hand(reader, TEXTS[0])
+    wanted = sum(weight * layer for weight, layer in zip((0.1, 0.2, 0.3, 0.5), every, strict=True)).mean(0).numpy()
+    for layers in ("mix 0.1 0.2 0.3 0.5", Mix((0.1, 0.2, 0.3, 0.5))):
+        assert np.allclose(reader.embed(TEXTS[:1], layers=layers)[0], wanted, atol=1e-5)
+    assert np.allclose(reader.embed(TEXTS, layers=lambda every: every[2]), reader.embed(TEXTS, layers="second to last"))
+    with pytest.raises(UsageProblem, match="learned with a task"):
+        reader.embed(TEXTS, layers="learned mix")
 
 
 def test_a_words_vector_is_that_of_its_first_piece(reader):
@@ -103,6 +115,19 @@ def test_a_saved_folder_is_the_same_again(reader, small_bert, tmp_path):
     assert isinstance(again, Reader)
     assert np.array_equal(again.embed(TEXTS), reader.embed(TEXTS))
     assert (tmp_path / "again" / "model.safetensors").read_bytes() == (small_bert / "model.safetensors").read_bytes()
+
+
+def test_a_folder_of_mixed_precision_is_the_same_again(small_bert, tmp_path):
+    mixed = load_tensors(small_bert / "model.safetensors")
+    for name, tensor in mixed.items():
+        mixed[name] = tensor.half() if "attention" in name else tensor.bfloat16() if "LayerNorm" in name else tensor
+    names = ("config.json", "tokenizer.json", "tokenizer_config.json")
+    files = {name: (small_bert / name).read_bytes() for name in names}
+    write_folder(tmp_path / "mixed", {**files, "model.safetensors": mixed})
+    Reader.load(tmp_path / "mixed", "cpu").save(tmp_path / "again")
+    again = load_tensors(tmp_path / "again" / "model.safetensors")
+    assert {name: tensor.dtype for name, tensor in again.items()} == {n: tensor.dtype for n, tensor in mixed.items()}
+    assert all(torch.equal(tensor, mixed[name]) for name, tensor in again.items())
 
 
 def test_a_model_without_the_head_says_so(reader):

@@ -16,7 +16,7 @@ from regard.commands.load import load
 from regard.data.labelled import LabelMap
 from regard.data.reading import Reading
 from regard.data.tagged import Tagged
-from regard.errors import Problem, UsageProblem
+from regard.errors import Problem
 from regard.tasks.finetuned import Finetuned, with_task
 from regard.tasks.tag import NOTHING, OTHER, Entity, Sentence, Tag, lay_words, word_pattern
 from regard.text.tokenizer import ENCODER, Tokenizer
@@ -241,7 +241,7 @@ def test_tags_that_were_never_learned_are_told(tmp_path):
         with pytest.raises(Problem, match=r"dev\.txt, sentence at line 3: the label 'B-ORG' did not occur in training"):
             call()
     one = read(write_tagged(tmp_path / "one.txt", [[("a", "O"), ("b", "O")]]))
-    with pytest.raises(UsageProblem, match="all words have the tag 'O'"):
+    with pytest.raises(Problem, match="all words have the tag 'O'"):
         Tag.of(one)
 
 
