@@ -26,6 +26,7 @@ PUBLIC = {  # name -> where it lives
     "fill": "regard.commands.fill",
     "probe": "regard.commands.probe",
     "convert": "regard.commands.convert",
+    "verify": "regard.commands.verify",
     "bench": "regard.commands.bench",
     "tokenizer": "regard.commands.tokenizer",
     "show": "regard.commands.show",

@@ -554,6 +554,15 @@ def convert(
 
 
 @app.command()
+def verify(folder: Annotated[Path, Argument(help="The folder of a model, or of a run.")]) -> None:
+    """See that files are as they were written, and that every number of the model is there and finite."""
+    from regard.commands.verify import verify as run
+
+    for line in run(folder):
+        print(line, flush=True)
+
+
+@app.command()
 def tokenizer(
     kind: Annotated[Kind, Argument(help="How text is cut into pieces.")],
     texts: Annotated[list[Path], Argument(help="Text files; .gz and .xz too.")],

@@ -28,8 +28,8 @@ class Settings:
 
     def save(self, config: Any, theirs: Mapping[str, Any] = {}) -> dict[str, Any]:
         """Their file with what config says; what says it already, perhaps in another word, stays as it is."""
-        said = {key: value_at(config, path) for path, key in self.pairs}
-        changed = {key: value for key, value in said.items() if self._ours(key, theirs.get(key)) != value}
+        said = [(key, value_at(config, path)) for path, key in self.pairs]
+        changed = {key: value for key, value in said if self._ours(key, theirs.get(key)) != value}
         return {**theirs, **{key: self._theirs(key, value) for key, value in changed.items()}}
 
     def _ours(self, key: str, value: Any) -> Any:
