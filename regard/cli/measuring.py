@@ -1,0 +1,90 @@
+"""Commands that measure: how good a model is, what can be read off it, how fast it is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from typer import Argument, Option
+
+from regard.cli.app import app, plain
+from regard.cli.options import (
+    Choices,
+    Device,
+    Encoding,
+    Header,
+    Json,
+    Label,
+    Model,
+    Second,
+    SkipBad,
+    Text,
+    Unlabelled,
+    reading,
+)
+
+bench_app = plain(help="Measure regard beside its peers, on this machine.")
+app.add_typer(bench_app, name="bench")
+PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}  # to a benchmark
+
+
+@app.command()
+def evaluate(
+    model: Model,
+    files: Annotated[list[Path], Argument(help="Examples; for a translator, a source file and its target file.")],
+    text: Text = None,
+    second: Second = None,
+    label: Label = None,
+    choices: Choices = None,
+    header: Header = None,
+    skip_bad: SkipBad = 0,
+    unlabelled: Unlabelled = None,
+    beam: Annotated[int, Option(help="Translating: hypotheses kept at each step; 1: greedy.")] = 5,
+    penalty: Annotated[float, Option(help="Translating: divide log-probability by length to this power.")] = 1.0,
+    lowercase: Annotated[bool, Option(help="Translating: compare without regard to case.")] = False,
+    json_: Json = False,
+    out: Annotated[Path | None, Option(help="Write the translations, or the answers as JSON lines, here.")] = None,
+    encoding: Encoding = "utf-8",
+    device: Device = None,
+) -> None:
+    """Score a model: a translator by BLEU (with its signature) and chrF, a fine-tuned encoder by its task's scores."""
+    from regard.checkpoints.files import write_file
+    from regard.commands.evaluate import evaluate as run
+    from regard.decoding.beam import Beam
+
+    how = reading(text, second, label, choices, header, skip_bad, unlabelled, encoding)
+    scored = run(model, files, Beam(beam, penalty), lowercase=lowercase, reading=how, device=device)
+    if out:
+        write_file(out, "".join(f"{line}\n" for line in scored.written()).encode())
+    print(json.dumps(scored.to_dict()) if json_ else "\n".join(scored.lines()))
+
+
+@app.command()
+def probe(
+    task: Annotated[Literal["classify", "tag"], Argument(help="Texts with labels, or words with tags.")],
+    train: Annotated[Path, Argument(help="CSV, TSV or JSON lines; for tag, CoNLL columns or CoNLL-U.")],
+    model: Model,
+    test: Annotated[Path | None, Option(help="To score on; by default a quarter of the examples.")] = None,
+    layers: Annotated[list[str] | None, Option(help="Layers to read; several times, `learned mix`, or `all`.")] = None,
+    limit: Annotated[int | None, Option(help="Use the first so many examples.", min=4)] = None,
+    seed: Annotated[int, Option(help="Of the split.")] = 0,
+    device: Device = None,
+) -> None:
+    """What a logistic regression can read off an encoder, layer by layer."""
+    from regard.commands.probe import probe as run
+    from regard.tasks.mix import LEARNED
+    from regard.tasks.reader import CHOICES
+
+    chosen = [*CHOICES, LEARNED] if layers == ["all"] else layers or ["last"]
+    for one in run(model, task, train, test, layers=chosen, limit=limit, seed=seed, device=device):
+        print(one)
+
+
+@bench_app.command("finetune", context_settings=PASSED_ON)
+def bench_finetune(context: typer.Context) -> None:
+    """Fine-tuning, beside the reference library's Trainer; `regard bench finetune --help` tells its options."""
+    from regard.commands.bench import bench as run
+
+    raise typer.Exit(run("finetune", context.args))

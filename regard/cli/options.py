@@ -1,0 +1,50 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from typer import Argument, Option
+
+from regard.data.reading import UNLABELLED, Reading
+
+Files = tuple[Path, Path]
+Kind = Literal["bpe", "byte-bpe", "wordpiece", "unigram", "words", "characters"]
+Settings = Annotated[list[str] | None, Option("--set", metavar="PATH=VALUE", help="Change the model's config.")]
+Model = Annotated[Path, Option(help="The folder of a model, or of a run.")]
+Device = Annotated[str | None, Option(help="cpu, cuda, ...; by default a GPU where there is one.")]
+Encoding = Annotated[str, Option(help="How text files are encoded.")]
+Json = Annotated[bool, Option("--json", help="Print JSON.")]
+ChangedData = Annotated[bool, Option("--allow-changed-data", help="Go on though the files changed.")]
+Precision = Annotated[Literal["", "float32", "bf16"], Option(help="Of the arithmetic; by default bf16 on a GPU.")]
+
+# of examples, columns by name or by number from 1; what is not said is guessed
+Task = Literal["classify", "pair", "regress", "choose", "tag", "answer"]
+Texts = Annotated[list[str] | None, Argument(help="A text, or those that belong together; by default lines are read.")]
+File = Annotated[
+    Path | None, Option(help="CSV, TSV, JSON lines, Parquet, or lines with tabs between texts; by default stdin.")
+]
+Text = Annotated[str | None, Option(metavar="COLUMN", help="The text's column, or the words'.")]
+Second = Annotated[str | None, Option(metavar="COLUMN", help="The second text's column.")]
+Label = Annotated[str | None, Option(metavar="COLUMN", help="The label's column, or the tags'.")]
+Choices = Annotated[list[str] | None, Option(metavar="COLUMN", help="A choice's column; several times, in order.")]
+Header = Annotated[bool | None, Option("--header/--no-header", help="Is the first row names? By default guessed.")]
+SkipBad = Annotated[int, Option(metavar="N", help="Leave out up to N bad rows.")]
+Unlabelled = Annotated[
+    list[str] | None, Option(metavar="LABEL", help="Rows with this label have none; by default -1 and -; '': no such.")
+]
+
+
+def reading(
+    text: str | None = None,
+    second: str | None = None,
+    label: str | None = None,
+    choices: list[str] | None = None,
+    header: bool | None = None,
+    skip_bad: int = 0,
+    unlabelled: list[str] | None = None,
+    encoding: str = "utf-8",
+) -> Reading:
+    nobody = UNLABELLED if unlabelled is None else tuple(name for name in unlabelled if name)
+    return Reading(text, second, label, tuple(choices or ()), header, skip_bad, nobody, encoding)

@@ -1,0 +1,210 @@
+"""Commands that train: from text to translators and encoders, and from encoders to what they are for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from typer import Argument, Option
+
+from regard.cli.app import app, plain
+from regard.cli.options import (
+    ChangedData,
+    Choices,
+    Encoding,
+    Files,
+    Header,
+    Kind,
+    Label,
+    Precision,
+    Second,
+    Settings,
+    SkipBad,
+    Task,
+    Text,
+    Unlabelled,
+    reading,
+)
+from regard.commands.settings import FINETUNING, PRETRAINING, TRANSLATION
+
+train_app = plain(help="Train a model from files.")
+app.add_typer(train_app, name="train")
+TRAINING, OPTIMIZER = TRANSLATION.training, TRANSLATION.training.optimizer  # what holds if nothing is said
+
+
+@train_app.command("translate")
+def train_translate(
+    train: Annotated[Files, Option(metavar="SOURCE TARGET", help="Parallel text, line by line; .gz and .xz too.")],
+    dev: Annotated[Files, Option(metavar="SOURCE TARGET", help="Held-out text, to choose the best weights by.")],
+    test: Annotated[Files | None, Option(metavar="SOURCE TARGET", help="Scored at the end.")] = None,
+    model: Annotated[str, Option(help="A preset; `regard show` lists them.")] = "transformer-small",
+    out: Annotated[Path | None, Option(help="The run's folder; the same again goes on with it.")] = None,
+    tokenizer: Annotated[Kind, Option(help="How text is cut into pieces.")] = TRANSLATION.tokenizer,
+    vocab: Annotated[int, Option(help="How many pieces.")] = TRANSLATION.vocab,
+    shared: Annotated[bool, Option(help="One vocabulary for both languages.")] = TRANSLATION.shared,
+    lowercase: Annotated[bool, Option(help="Forget upper case.")] = TRANSLATION.lowercase,
+    longest: Annotated[int, Option(help="Pairs with more pieces are left out.")] = TRANSLATION.longest,
+    budget: Annotated[int, Option(help="Tokens of a micro-batch.")] = TRANSLATION.budget,
+    accumulate: Annotated[int, Option(help="Micro-batches a step.")] = TRAINING.accumulate,
+    steps: Annotated[int, Option(help="Steps of the optimizer.")] = TRAINING.steps,
+    rate: Annotated[float, Option(help="The highest learning rate.")] = OPTIMIZER.rate,
+    schedule: Annotated[
+        Literal["inverse-square-root", "linear", "cosine", "constant"], Option(help="How the rate falls after warm-up.")
+    ] = OPTIMIZER.schedule,
+    warmup: Annotated[int, Option(help="Steps over which the rate rises.")] = OPTIMIZER.warmup,
+    weight_decay: Annotated[float, Option(help="AdamW's decay of matrices.")] = OPTIMIZER.weight_decay,
+    clip: Annotated[float, Option(help="The longest gradient; 0: any.")] = OPTIMIZER.clip,
+    smoothing: Annotated[float, Option(help="Label smoothing.")] = TRANSLATION.smoothing,
+    precision: Annotated[Literal["float32", "bf16"], Option(help="Of the arithmetic.")] = TRAINING.precision,
+    compile: Annotated[bool, Option(help="torch.compile the model.")] = TRAINING.compile,
+    evaluate_every: Annotated[int, Option(help="Steps between evaluations (BLEU on dev).")] = TRAINING.evaluate_every,
+    save_every: Annotated[int, Option(help="Steps between checkpoints.")] = TRAINING.save_every,
+    report_every: Annotated[int, Option(help="Steps between reports.")] = TRAINING.report_every,
+    patience: Annotated[int, Option(help="Evaluations to wait for a better one; 0: any number.")] = TRAINING.patience,
+    average: Annotated[int, Option(help="Offer the mean of so many last checkpoints; 0: do not.")] = TRAINING.average,
+    seed: Annotated[int, Option(help="Of everything random.")] = TRAINING.seed,
+    settings: Settings = None,
+    encoding: Encoding = "utf-8",
+    allow_changed_data: ChangedData = False,
+) -> None:
+    """Train a translator on parallel text."""
+    optimizer = {"rate": rate, "schedule": schedule, "warmup": warmup, "weight_decay": weight_decay, "clip": clip}
+    training = {
+        "steps": steps, "accumulate": accumulate, "seed": seed, "precision": precision, "compile": compile,
+        "report_every": report_every, "evaluate_every": evaluate_every, "save_every": save_every,
+        "patience": patience, "average": average, "optimizer": optimizer,
+    }  # fmt: skip
+    files = {name: [str(p) for p in pair] for name, pair in (("train", train), ("dev", dev), ("test", test)) if pair}
+    from regard.commands.train import train as run
+
+    run(
+        "translate", model=model, out=out, set=tuple(settings or ()), allow_changed_data=allow_changed_data, **files,
+        tokenizer=tokenizer, vocab=vocab, shared=shared, lowercase=lowercase, longest=longest, budget=budget,
+        smoothing=smoothing, encoding=encoding, training=training,
+    )  # fmt: skip
+
+
+@app.command()
+def pretrain(
+    model: Annotated[str, Argument(help="A preset; or a folder or a name on the hub, to go on from.")],
+    texts: Annotated[list[Path], Argument(help="Text, a blank line between documents; JSON lines; Parquet.")],
+    dev: Annotated[list[Path] | None, Option(help="Held-out text, to see the loss on; several times.")] = None,
+    objective: Annotated[
+        str,
+        Option(help="masked, masked+next-sentence, masked+order, replaced or distilled; by default the paper's own."),
+    ] = PRETRAINING.objective,
+    out: Annotated[Path | None, Option(help="The run's folder; the same again goes on with it.")] = None,
+    corpus: Annotated[Path | None, Option(help="Where the encoded text goes, for other runs to use too.")] = None,
+    tokenizer: Annotated[Path | None, Option(help="A tokenizer.json or a folder; by default it is learned.")] = None,
+    teacher: Annotated[Path | None, Option(help="The encoder to be distilled.")] = None,
+    vocab: Annotated[int, Option(help="Pieces of a vocabulary that is learned.")] = PRETRAINING.vocab,
+    lowercase: Annotated[bool, Option(help="Forget upper case.")] = PRETRAINING.lowercase,
+    share: Annotated[float, Option(help="Of the pieces, how many are hidden.")] = PRETRAINING.share,
+    whole_words: Annotated[bool, Option(help="Hide all pieces of a word or none.")] = PRETRAINING.whole_words,
+    longest: Annotated[int, Option(help="Tokens of a row.")] = PRETRAINING.longest,
+    later_longest: Annotated[int, Option(help="Tokens of a row at the end; 0: as before.")] = PRETRAINING.later_longest,
+    later: Annotated[float, Option(help="The share of the steps with those.")] = PRETRAINING.later,
+    budget: Annotated[int, Option(help="Tokens of a micro-batch.")] = PRETRAINING.budget,
+    accumulate: Annotated[int, Option(help="Micro-batches a step.")] = PRETRAINING.accumulate,
+    steps: Annotated[int, Option(help="Steps of the optimizer.")] = PRETRAINING.steps,
+    rate: Annotated[float, Option(help="The highest learning rate.")] = PRETRAINING.rate,
+    warmup: Annotated[float, Option(help="Share of the steps over which it rises.")] = PRETRAINING.warmup,
+    weight_decay: Annotated[float, Option(help="AdamW's decay of matrices.")] = PRETRAINING.weight_decay,
+    generator: Annotated[float, Option(help="replaced: the generator's share of the width.")] = PRETRAINING.generator,
+    precision: Precision = "",
+    compile: Annotated[bool, Option(help="torch.compile the model.")] = PRETRAINING.compile,
+    evaluate_every: Annotated[int, Option(help="Steps between looks at --dev.")] = PRETRAINING.evaluate_every,
+    save_every: Annotated[int, Option(help="Steps between checkpoints.")] = PRETRAINING.save_every,
+    report_every: Annotated[int, Option(help="Steps between reports.")] = PRETRAINING.report_every,
+    seed: Annotated[int, Option(help="Of everything random.")] = PRETRAINING.seed,
+    settings: Settings = None,
+    column: Annotated[str | None, Option(help="JSON lines, Parquet: the column of text; by default guessed.")] = None,
+    encoding: Encoding = "utf-8",
+    allow_changed_data: ChangedData = False,
+) -> None:
+    """Pretrain an encoder on text."""
+    from regard.commands.pretrain import pretrain as run
+
+    run(
+        model, texts, out=out, corpus=corpus, tokenizer=tokenizer, teacher=teacher, set=tuple(settings or ()),
+        dev=dev or [], objective=objective, vocab=vocab, lowercase=lowercase, share=share, whole_words=whole_words,
+        longest=longest, later_longest=later_longest, later=later, budget=budget, accumulate=accumulate, steps=steps,
+        rate=rate, warmup=warmup, weight_decay=weight_decay, generator=generator, precision=precision, compile=compile,
+        evaluate_every=evaluate_every, save_every=save_every, report_every=report_every, seed=seed, column=column,
+        encoding=encoding, allow_changed_data=allow_changed_data,
+    )  # fmt: skip
+
+
+@app.command()
+def finetune(
+    model: Annotated[str, Argument(help="A folder, a name on the hub, or a preset, which begins from nothing.")],
+    task: Annotated[Task, Argument(help="What to learn.")],
+    train: Annotated[Path, Option(help="CSV, TSV, JSON lines, Parquet; tag: CoNLL, CoNLL-U; answer: SQuAD's JSON.")],
+    dev: Annotated[Path, Option(help="Held out, to choose the best weights by.")],
+    test: Annotated[Path | None, Option(help="Scored at the end.")] = None,
+    out: Annotated[Path | None, Option(help="The run's folder; the same again goes on with it.")] = None,
+    tokenizer: Annotated[Path | None, Option(help="For a preset: a tokenizer.json, or a folder.")] = None,
+    text: Text = None,
+    second: Second = None,
+    label: Label = None,
+    choices: Choices = None,
+    header: Header = None,
+    skip_bad: SkipBad = 0,
+    unlabelled: Unlabelled = None,
+    epochs: Annotated[float, Option(help="Times all is read; 0: by the number of examples.")] = FINETUNING.epochs,
+    batch: Annotated[int, Option(help="Examples a step.")] = FINETUNING.batch,
+    rate: Annotated[float, Option(help="The highest learning rate; 0: by the model's width.")] = FINETUNING.rate,
+    warmup: Annotated[float, Option(help="Share of the steps over which it rises.")] = FINETUNING.warmup,
+    weight_decay: Annotated[float, Option(help="AdamW's decay of matrices.")] = FINETUNING.weight_decay,
+    longest: Annotated[int, Option(help="Pieces of a row that are read.")] = FINETUNING.longest,
+    best: Annotated[str, Option(help="Which weights are, as 'highest matthews'.")] = FINETUNING.best,
+    patience: Annotated[int, Option(help="Evaluations to wait for a better one; 0: any.")] = FINETUNING.patience,
+    precision: Precision = "",
+    compile: Annotated[bool, Option(help="torch.compile the model.")] = FINETUNING.compile,
+    seed: Annotated[int, Option(help="Of everything random.")] = FINETUNING.seed,
+    settings: Settings = None,
+    encoding: Encoding = "utf-8",
+    allow_changed_data: ChangedData = False,
+) -> None:
+    """Fine-tune an encoder on examples."""
+    from regard.commands.finetune import finetune as run
+
+    run(
+        model, task, train=train, dev=dev, test=test or "", out=out, tokenizer=tokenizer, set=tuple(settings or ()),
+        reading=reading(text, second, label, choices, header, skip_bad, unlabelled, encoding),
+        epochs=epochs, batch=batch, rate=rate, warmup=warmup, weight_decay=weight_decay, longest=longest, best=best,
+        patience=patience, precision=precision, compile=compile, seed=seed, allow_changed_data=allow_changed_data,
+    )  # fmt: skip
+
+
+@app.command()
+def glue(
+    folder: Annotated[Path, Argument(help="Holds GLUE's folders: CoLA, RTE, ...; those it lacks are left out.")],
+    model: Annotated[str, Option(help="A folder, a name on the hub, or a preset, which begins from nothing.")],
+    tasks: Annotated[list[str] | None, Option("--task", help="Only this; several times.")] = None,
+    tokenizer: Annotated[Path | None, Option(help="For a preset: a tokenizer.json, or a folder.")] = None,
+    out: Annotated[Path | None, Option(help="Where the runs go.")] = None,
+    epochs: Annotated[float, Option(help="Times all is read; 0: by the number of examples.")] = FINETUNING.epochs,
+    batch: Annotated[int, Option(help="Examples a step.")] = FINETUNING.batch,
+    rate: Annotated[float, Option(help="The highest learning rate; 0: by the model's width.")] = FINETUNING.rate,
+    seed: Annotated[int, Option(help="Of everything random.")] = FINETUNING.seed,
+) -> None:
+    """Fine-tune and score the tasks of GLUE that a folder holds."""
+    from regard.commands.glue import glue as run
+
+    found = []
+    told = {"epochs": epochs, "batch": batch, "rate": rate, "seed": seed}
+    for score in run(model, folder, tasks=tasks or (), tokenizer=tokenizer, out=out, **told):
+        found.append(score.value)
+        print(score, flush=True)
+    print(f"{'mean':<8} {sum(found) / len(found):6.1f}")
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, Option(help="Where the runs and pictures go.")] = Path("runs/demo"),
+) -> None:
+    """Two small models learn to write dates the ISO way, in about two minutes; no data or network needed."""
+    from regard.commands.demo import demo as run
+
+    run(out)

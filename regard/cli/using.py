@@ -1,0 +1,236 @@
+"""Commands that use a model: texts in, answers out."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Argument, Option
+
+from regard.cli.app import app
+from regard.cli.options import Choices, Device, Encoding, File, Header, Json, Model, Second, Text, Texts, reading
+from regard.data.reading import Reading
+from regard.errors import UsageProblem
+
+
+@app.command()
+def translate(
+    model: Model,
+    text: Annotated[Path | None, Argument(help="A file, one sentence a line; by default stdin.")] = None,
+    beam: Annotated[int, Option(help="Hypotheses kept at each step; 1: greedy.")] = 5,
+    penalty: Annotated[float, Option(help="Divide log-probability by length to this power: 0 favours short.")] = 1.0,
+    best: Annotated[int, Option(help="Print so many translations a line, with scores, tab-separated.")] = 1,
+    sample: Annotated[bool, Option("--sample", help="Draw by chance instead of searching.")] = False,
+    temperature: Annotated[float, Option(help="With --sample: below 1 is bolder, above 1 wilder.")] = 1.0,
+    top_k: Annotated[int | None, Option(help="With --sample: only the k most probable pieces.")] = None,
+    top_p: Annotated[float | None, Option(help="With --sample: the fewest pieces with this probability.")] = None,
+    seed: Annotated[int, Option(help="With --sample.")] = 0,
+    align: Annotated[
+        Path | None, Option(help="Write what each translation looked at: .png, .svg, .pdf, .txt (i-j) or .json.")
+    ] = None,
+    pieces: Annotated[bool, Option("--pieces", help="Align the model's pieces instead of whole words.")] = False,
+    encoding: Encoding = "utf-8",
+    device: Device = None,
+) -> None:
+    """Translate lines: one in, one out; an empty line stays empty."""
+    from regard.commands.load import load_translator
+    from regard.commands.translate import alignments
+    from regard.commands.translate import translate as run
+    from regard.data.lines import read_lines
+    from regard.decoding.beam import Beam
+    from regard.decoding.sample import Sampling
+    from regard.viewer.alignment import check_extension, write_alignments
+
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `regard translate | head` ends quietly
+    if align:
+        check_extension(align)
+    if sample and best > 1:
+        raise UsageProblem(f"--best {best} is for a search: leave out --sample")
+    how = Sampling(temperature, top_k, top_p, seed) if sample else Beam(beam, penalty, best)
+    translator = load_translator(model, device)
+    lines = read_lines(text or "-", encoding)
+    sources = list(lines) if align else lines
+    written, cut = [], 0
+    for found in run(translator, sources, how):
+        cut += found[0].cut
+        print(found[0].text if best == 1 else "\t".join(f"{one.score:.4f}\t{one.text}" for one in found), flush=True)
+        written += found[:1] if align else []
+    if cut:
+        print(f"warning: lines cut to the first {translator.longest} pieces: {cut}", file=sys.stderr)
+    if align:
+        for path in write_alignments(align, alignments(translator, list(sources), written, words=not pieces)):
+            print(f"wrote {path}", file=sys.stderr)
+
+
+@app.command()
+def classify(
+    model: Model,
+    texts: Texts = None,
+    file: File = None,
+    text: Text = None,
+    second: Second = None,
+    header: Header = None,
+    json_: Json = False,
+    encoding: Encoding = "utf-8",
+    device: Device = None,
+) -> None:
+    """Label texts or pairs of texts, each with its probability; or give them numbers."""
+    how = reading(text, second, header=header, encoding=encoding)
+    for found in predicted(("classify", "pair", "regress"), model, texts, file, how, device):
+        if json_:
+            print(json.dumps(as_json(found), ensure_ascii=False))
+        else:
+            print(f"{found:.4f}" if isinstance(found, float) else f"{found.label}\t{found.probability:.4f}", flush=True)
+
+
+@app.command()
+def choose(
+    model: Model,
+    texts: Texts = None,
+    file: File = None,
+    text: Text = None,
+    choices: Choices = None,
+    header: Header = None,
+    json_: Json = False,
+    encoding: Encoding = "utf-8",
+    device: Device = None,
+) -> None:
+    """Choose what goes with a text: the first text, then its choices."""
+    how = reading(text, choices=choices, header=header, encoding=encoding)
+    for found in predicted(("choose",), model, texts, file, how, device):
+        print(json.dumps(as_json(found), ensure_ascii=False) if json_ else f"{found.index}\t{found.choice}", flush=True)
+
+
+@app.command()
+def tag(
+    model: Model,
+    texts: Texts = None,
+    file: File = None,
+    text: Text = None,
+    header: Header = None,
+    words: Annotated[bool, Option("--words", help="Print each word with its tag, not the entities.")] = False,
+    json_: Json = False,
+    encoding: Encoding = "utf-8",
+    device: Device = None,
+) -> None:
+    """Find entities in texts: line, kind, first character, the one after the last, and the text, tab-separated."""
+    found = predicted(("tag",), model, texts, file, reading(text, header=header, encoding=encoding), device)
+    for number, tagged in enumerate(found, 1):
+        if json_:
+            print(json.dumps(as_json(tagged), ensure_ascii=False))
+        elif words:
+            print(*(f"{word}\t{tag}" for word, tag in zip(tagged.words, tagged.tags, strict=True)), "", sep="\n")
+        else:
+            for one in tagged.entities:
+                print(f"{number}\t{one.kind}\t{one.start}\t{one.end}\t{one.text}", flush=True)
+
+
+@app.command()
+def answer(
+    model: Model,
+    texts: Annotated[list[str] | None, Argument(help="A question and its text; by default lines are read.")] = None,
+    file: Annotated[
+        Path | None,
+        Option(help="SQuAD's JSON, a table, or lines with a question, a tab, and its context; by default stdin."),
+    ] = None,
+    text: Annotated[str | None, Option(metavar="COLUMN", help="The question's column.")] = None,
+    second: Annotated[str | None, Option(metavar="COLUMN", help="Its context's column.")] = None,
+    header: Header = None,
+    json_: Json = False,
+    encoding: Encoding = "utf-8",
+    device: Device = None,
+) -> None:
+    """Answer questions from a text, with how sure it is; of SQuAD's JSON, one JSON object of all answers by id."""
+    from regard.commands.predict import answer as run
+
+    if file and ".json" in file.suffixes and not texts:
+        from regard.data.questions import read_questions
+
+        asked = read_questions(file, encoding)
+        found = run(model, [(one.question, one.context) for one in asked], device)
+        print(json.dumps({one.id: got.text for one, got in zip(asked, found, strict=True)}, ensure_ascii=False))
+        return
+    how = reading(text, second, header=header, encoding=encoding)
+    for got in predicted(("answer",), model, texts, file, how, device):
+        print(json.dumps(as_json(got), ensure_ascii=False) if json_ else got.text, flush=True)
+
+
+def predicted(tasks: tuple[str, ...], model: Path, texts: list[str] | None, file: Path | None, how: Reading, device):
+    """The answers of a model, as they come."""
+    from regard.commands.load import load_finetuned
+    from regard.commands.predict import inputs_of, predict
+
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    finetuned = load_finetuned(model, device, tasks)
+    return predict(finetuned, inputs_of(tuple(texts or ()), file, finetuned.name, how))
+
+
+def as_json(found: Any) -> Any:
+    return asdict(found) if is_dataclass(found) else found  # type: ignore[arg-type]
+
+
+@app.command()
+def fill(
+    model: Model,
+    text: Annotated[
+        str | None, Argument(help="A text with [MASK] (or <mask>) where a word is hidden; by default lines are read.")
+    ] = None,
+    file: Annotated[Path | None, Option(help="A file, one text a line; by default stdin.")] = None,
+    best: Annotated[int, Option(help="How many words.", min=1)] = 5,
+    encoding: Encoding = "utf-8",
+    device: Device = None,
+) -> None:
+    """Find the words a text hides: which [MASK], the probability and the word; of lines, first the line's number."""
+    from regard.commands.fill import fill as run
+    from regard.commands.fill import fill_lines
+    from regard.data.lines import read_lines
+
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    if text and file:
+        raise UsageProblem(f"both a text, {text!r}, and the file {file} are given; leave one of them out")
+    lines = read_lines(file or "-", encoding)
+    one = [run(model, text, best=best, device=device)] if text else None
+    answers = one or fill_lines(model, lines, best=best, device=device)
+    for line, found in enumerate(answers, 1):
+        for number, words in enumerate(found, 1):
+            for word in words:
+                row = f"{number}\t{word.probability:.4f}\t{word.word}"
+                print(row if text else f"{line}\t{row}", flush=True)
+
+
+@app.command()
+def embed(
+    model: Model,
+    text: Annotated[Path | None, Argument(help="A file, one text a line; by default stdin.")] = None,
+    layers: Annotated[
+        str,
+        Option(help="first, last, second to last, sum of all, sum of last 4, concat last 4, or `mix` and weights."),
+    ] = "last",
+    pooling: Annotated[str | None, Option(help="first, mean or max; by default as the folder declares.")] = None,
+    out: Annotated[Path | None, Option(help="Write a .npy array here instead of JSON lines.")] = None,
+    encoding: Encoding = "utf-8",
+    device: Device = None,
+) -> None:
+    """A vector for each line: a JSON list a line, or one NumPy array."""
+    import io
+
+    import numpy
+
+    from regard.checkpoints.files import write_file
+    from regard.commands.embed import embed as run
+    from regard.data.lines import read_lines
+
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    vectors = run(model, list(read_lines(text or "-", encoding)), layers=layers, pooling=pooling, device=device)
+    if out is None:
+        for vector in vectors:
+            print(json.dumps([round(float(number), 6) for number in vector]))
+        return
+    array = io.BytesIO()
+    numpy.save(array, vectors, allow_pickle=False)
+    write_file(out, array.getvalue())
+    print(f"{out}: {vectors.shape[0]} vectors of {vectors.shape[1]} numbers", file=sys.stderr)
