@@ -99,6 +99,13 @@ def finetune_one(options: Namespace, about: dict[str, Any], task: str) -> None:
     )  # fmt: skip
 
 
+def probe_layers(options: Namespace) -> None:
+    """What can be read off each layer of a pretrained encoder."""
+    where = ["--model", str(options.out / options.model / "model"), "--results", str(options.results)]
+    name = f"{MODELS[options.model][2]}, 4 layers of 512"
+    run([sys.executable, "-m", "recipes.probes", *where, "--name", name], check=True)
+
+
 def flops_a_token(preset: str, objective: str, tokenizer: Path) -> float:
     """Of training, in rows of the first length: what torch counts in matrix products, and attention by its formula."""
     wanted = PretrainingRun(update(PRETRAINING, {"objective": objective}), preset, Path(), Path())
@@ -142,12 +149,10 @@ def everything(options: Namespace) -> None:
     seeds = [str(seed) for seed in range(SEEDS)]
     tuned = [("finetune", "--model", model, "--seed", seed, "--tasks", task)
              for task in FILES for model in MODELS for seed in seeds]  # fmt: skip
-    for parts in ([("text",)], [("pretrain", "--model", model) for model in PRETRAINED], tuned):
+    pretrained, layers = ([(part, "--model", model) for model in PRETRAINED] for part in ("pretrain", "layers"))
+    for parts in ([("text",)], pretrained, tuned, layers):
         with ThreadPoolExecutor(options.together) as pool:
             list(pool.map(lambda part: alone(options, *part), parts))
-    for model in PRETRAINED:
-        where = ["--model", str(options.out / model / "model"), "--name", f"{MODELS[model][2]}, 4 layers of 512"]
-        run([sys.executable, "-m", "recipes.probes", *where, "--results", str(options.results)], check=True)
 
 
 def alone(options: Namespace, part: str, *words: str) -> None:
@@ -160,7 +165,7 @@ def alone(options: Namespace, part: str, *words: str) -> None:
 
 def main() -> None:
     parser = ArgumentParser(description=__doc__)
-    parser.add_argument("--part", choices=["all", "text", "pretrain", "finetune"], default="all")
+    parser.add_argument("--part", choices=["all", "text", "pretrain", "finetune", "layers"], default="all")
     parser.add_argument("--model", choices=MODELS, help="of a part")
     parser.add_argument("--tasks", nargs="+", choices=FILES, default=[*FILES])
     parser.add_argument("--flops", type=float, default=FLOPS, help="to spend on pretraining each model")
@@ -181,6 +186,8 @@ def main() -> None:
         case "finetune":
             for task in options.tasks:
                 finetune_one(options, about, task)
+        case "layers":
+            probe_layers(options)
 
 
 if __name__ == "__main__":
