@@ -1,12 +1,15 @@
-"""For all tests: one thread each, since the tensors are tiny and the processes many; and a small published encoder."""
+"""For all tests: one thread each, since the tensors are tiny and the processes many; no network; and a small published
+encoder."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 import torch
 
 torch.set_num_threads(1)
+os.environ["HF_HUB_OFFLINE"] = "1"  # read when the hub's library is first imported
 
 WORDS = ["the cat sat on the mat", "a dog", "the dog sat and the cat sat and the mat sat too", "sat mat cat dog"]
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.config import change, settings_of
-from regard.errors import UsageProblem
+from regard.config import change, did_you_mean, settings_of
+from regard.errors import Problem, UsageProblem
 
 if TYPE_CHECKING:
     from regard.models.encoder import EncoderConfig
@@ -31,7 +31,12 @@ def encoder_of(
         for path, _ in map(settings_of, settings):
             if not path.endswith("dropout"):
                 raise UsageProblem(f"--set {path}: {model} has learned as it is, and only dropout can be changed")
-        reader = load_reader(model)
+        try:
+            reader = load_reader(model)
+        except Problem as problem:
+            if Path(model).exists():
+                raise
+            raise Problem(f"{problem} Of presets, {did_you_mean(str(model), ENCODERS)}") from None
         return reader, changed(reader.published.model.encoder.config, settings)
     if not tokenizer:
         raise UsageProblem(f"{model} is a preset, which has learned nothing: name a tokenizer too, a file or a folder")

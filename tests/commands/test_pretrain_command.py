@@ -280,6 +280,8 @@ def test_a_bad_option_is_refused_and_named(call, text, tmp_path, options):
 def test_a_model_or_file_that_is_not_is_named(call, text, tmp_path):
     missing = call(*pretraining(tmp_path / "nowhere", text, tmp_path / "run"))
     assert missing.code == 1 and "there is no such folder" in missing.err
+    misspelt = call(*pretraining("bert/tinny", text, tmp_path / "run"))
+    assert misspelt.code == 1 and "did you mean 'bert-tiny'?" in misspelt.err
     dev = call(*pretraining("bert-tiny", text, tmp_path / "run", "--dev", tmp_path / "dev.txt"))
     assert dev.code == 1 and "dev.txt: there is no such file" in dev.err and not (tmp_path / "run").exists()
     with pytest.raises(regard.Problem, match="nothing to pretrain on"):
