@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from typer import Argument, Option
 
 from regard.cli.app import app
 from regard.cli.options import Choices, Device, Encoding, File, Header, Json, Model, Second, Text, Texts, reading
+from regard.commands.predict import as_json
 from regard.data.reading import Reading
 from regard.errors import UsageProblem
 
@@ -167,10 +167,6 @@ def predicted(tasks: tuple[str, ...], model: Path, texts: list[str] | None, file
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     finetuned = load_finetuned(model, device, tasks)
     return predict(finetuned, inputs_of(tuple(texts or ()), file, finetuned.name, how))
-
-
-def as_json(found: Any) -> Any:
-    return asdict(found) if is_dataclass(found) else found  # type: ignore[arg-type]
 
 
 @app.command()

@@ -57,8 +57,7 @@ def new_reader(preset: str, tokenizer: Tokenizer, settings: Sequence[str] = (), 
 
     from regard.models import ENCODERS, PUBLISHED
     from regard.models.heads import new_encoder
-    from regard.tasks.finetuned import tell_others
-    from regard.tasks.reader import Reader
+    from regard.tasks.reader import Reader, tell_others
 
     family = preset.split("-")[0]
     bare = next(iter(PUBLISHED[family].heads.values()))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.commands.load import finetuned_of, load
+from regard.commands.predict import as_json
 from regard.data.reading import Reading
 from regard.errors import UsageProblem
 
@@ -57,8 +58,7 @@ class Answered:
         return [*self.facts, *map(str, self.scores)]
 
     def written(self) -> list[str]:
-        told = [asdict(one) if is_dataclass(one) else one for one in self.answers]  # type: ignore[arg-type]
-        return [json.dumps(one, ensure_ascii=False) for one in told]
+        return [json.dumps(as_json(answer), ensure_ascii=False) for answer in self.answers]
 
     def to_dict(self) -> dict[str, Any]:
         return {"scores": [asdict(score) for score in self.scores]}

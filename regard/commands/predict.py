@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict, is_dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -65,3 +66,8 @@ def texts_in(line: str, task: str, place: str) -> tuple[str, ...]:
 
 def alone(texts: tuple[str, ...]) -> Any:
     return texts[0] if len(texts) == 1 else texts
+
+
+def as_json(answer: Any) -> Any:
+    """An answer as JSON has it: a dataclass as an object, a number as it is."""
+    return asdict(answer) if is_dataclass(answer) else answer  # type: ignore[arg-type]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,10 +16,9 @@ from regard.tasks.answer import Answer
 from regard.tasks.choose import Choose
 from regard.tasks.classify import Classify, Pair, Regress
 from regard.tasks.metrics import Score
-from regard.tasks.reader import Reader
+from regard.tasks.reader import LONGEST, Reader, tell_others, tokenizer_settings
 from regard.tasks.tag import Tag
 from regard.tasks.task import Task, label_names
-from regard.text.tokenizer import SETTINGS, Tokenizer
 
 TASKS: dict[str, type[Task]] = {
     "classify": Classify,
@@ -31,7 +29,6 @@ TASKS: dict[str, type[Task]] = {
     "answer": Answer,
 }
 NAME = "regard_task"  # what a config.json of ours calls the task
-LONGEST = "model_max_length"  # what everyone's tokenizer_config.json calls the most pieces that are read
 
 
 class Finetuned:
@@ -75,19 +72,6 @@ def finetuned(reader: Reader) -> Reader | Finetuned:
     if isinstance(declared, int) and declared > 0:  # an absurdly large one means that nobody knew
         reader.longest = min(reader.longest, declared)
     return Finetuned(reader, name, TASKS[name].load(reader.published))
-
-
-def tell_others(reader: Reader) -> None:
-    """Put into its tokenizer_config.json what others need to read texts as the model does: at most how many pieces,
-    and whether it tells segments apart."""
-    segments = ["token_type_ids"] * (reader.model.encoder.config.embedding.types > 1)
-    inputs = {"model_input_names": ["input_ids", *segments, "attention_mask"]}
-    settings = inputs | tokenizer_settings(reader.tokenizer) | {LONGEST: reader.longest}
-    reader.tokenizer = Tokenizer.from_json(reader.tokenizer.to_json(), settings=settings)
-
-
-def tokenizer_settings(tokenizer: Tokenizer) -> dict[str, Any]:
-    return json.loads(tokenizer.files()[SETTINGS])
 
 
 def task_name(published: Published) -> str | None:

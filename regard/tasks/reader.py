@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,9 +25,10 @@ from regard.tasks.device import moved
 from regard.tasks.mix import LEARNED, NAME, Mix
 from regard.tasks.pooling import MEAN, Pooling, declared
 from regard.text.published import load_tokenizer
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizer import SETTINGS, Tokenizer
 
 BUDGET = 16_384  # tokens of a batch
+LONGEST = "model_max_length"  # what everyone's tokenizer_config.json calls the most pieces that are read
 Choice = Callable[[list[Tensor]], Tensor]  # of the layers, what was embedded first: (N, W) or wider
 CHOICES: dict[str, Choice] = {
     "first": lambda layers: layers[0],
@@ -181,3 +183,16 @@ class Reader:
         ranked = self.model.scores("masked", states, tokens.rows).softmax(-1).topk(best)
         rows = zip(ranked.indices.tolist(), ranked.values.tolist(), strict=True)
         return [[Filled(self.tokenizer.decode([i]).strip(), p) for i, p in zip(*row, strict=True)] for row in rows]
+
+
+def tell_others(reader: Reader) -> None:
+    """Put into its tokenizer_config.json what others need to read texts as the model does: at most how many pieces,
+    and whether it tells segments apart."""
+    segments = ["token_type_ids"] * (reader.model.encoder.config.embedding.types > 1)
+    inputs = {"model_input_names": ["input_ids", *segments, "attention_mask"]}
+    settings = inputs | tokenizer_settings(reader.tokenizer) | {LONGEST: reader.longest}
+    reader.tokenizer = Tokenizer.from_json(reader.tokenizer.to_json(), settings=settings)
+
+
+def tokenizer_settings(tokenizer: Tokenizer) -> dict[str, Any]:
+    return json.loads(tokenizer.files()[SETTINGS])
