@@ -102,6 +102,10 @@ class Rows:
     def split(self, x: Tensor) -> list[Tensor]:  # (N, ...) -> B tensors, a row each
         return list(x.split(self.lengths.tolist()))
 
+    def grown(self, more: Rows) -> Rows:
+        """Each row with another row behind it."""
+        return Rows(self.offsets + more.offsets, self.total + more.total, self.longest + more.longest)
+
     def tokens_of(self, chosen: Tensor) -> tuple[Tensor, Rows]:
         """The indices of the tokens of the chosen rows, in that order (a row may be chosen twice), and their Rows."""
         if self.is_even:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from regard.attention.attend import attend
 from regard.attention.mask import Mask
 from regard.attention.memory import Memory
-from regard.attention.position import Position, Rotary
+from regard.attention.position import POSITIONS
 from regard.attention.score import Score, make_score
 from regard.errors import UsageProblem
 from regard.rows import Rows
@@ -27,7 +27,7 @@ class AttentionConfig:
     project: bool = True  # without: queries, keys and values are what is given, as in recurrent translation
     dropout: float = 0.0  # on the weights; the ragged kernel has none, so presets leave it at 0
     score: Literal["cosine", "additive", "location", "general", "dot", "scaled-dot"] = "scaled-dot"
-    rotary: bool = False  # positions by turning q and k
+    positions: Literal["none", "rotary", "distance"] = "none"  # those that enter attention itself
 
 
 class Attention(nn.Module):
@@ -45,7 +45,7 @@ class Attention(nn.Module):
         self.q, self.k, self.v = (line(width, config.heads * size) for _ in range(3))
         self.out = line(config.heads * size, width)
         self.score = make_score(config.score, size)
-        self.position = Rotary(size) if config.rotary else Position()
+        self.position = POSITIONS[config.positions](config.heads, size)
         self.heads, self.dropout = config.heads, config.dropout
         self.watchers: list[Watcher] = []  # see watch()
 
@@ -55,11 +55,18 @@ class Attention(nn.Module):
         return Memory(self.score.keys(k), self.split(self.v(x)), rows)
 
     def forward(
-        self, x: Tensor, memory: Memory, rows: Rows, mask: Mask | None = None, start: Tensor | int = 0
+        self,
+        x: Tensor,
+        memory: Memory,
+        rows: Rows,
+        mask: Mask | None = None,
+        start: Tensor | int = 0,
+        bias: Tensor | None = None,
     ) -> Tensor:
-        """Each token of x, (N, W), looks at the memory of its row."""
+        """Each token of x, (N, W), looks at the memory of its row; a bias, (B or 1, H, Q, K), is the stack's own."""
         q = self.split(self.q(x))
-        bias = self.position.bias(q, rows, memory.rows)
+        own = self.position.bias(q, rows, memory.rows)
+        bias = own if bias is None else bias if own is None else own + bias
         q = self.score.queries(self.position.queries(q, rows.at + start))
         dropout = self.dropout if self.training else 0.0
         out = attend(q, memory, rows, score=self.score, mask=mask, bias=bias, dropout=dropout)

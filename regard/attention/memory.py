@@ -24,7 +24,7 @@ class Memory:
     def grown(self, more: Memory) -> Memory:
         """This memory with more at the end of each row."""
         a, b = self.rows, more.rows
-        rows = Rows(a.offsets + b.offsets, a.total + b.total, a.longest + b.longest)
+        rows = a.grown(b)
         if a.is_even and b.is_even:
 
             def joined(x: Tensor, y: Tensor) -> Tensor:

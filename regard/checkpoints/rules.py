@@ -1,6 +1,7 @@
 """A checkpoint's names: one table of (ours, theirs), read in either direction.
 
-Names are module names.  `{i}` stands for a layer's number; what follows a name (.weight, .bias) comes along by itself.
+Names are module names.  `{i}` stands for a layer's number, `{rest}` for whatever follows in a family of our own, whose
+names are ours; what follows a name (.weight, .bias) comes along by itself.
 Every tensor is taken by exactly one row, and one that no row takes is an error, never silence.
 """
 
@@ -62,7 +63,9 @@ def _renamed(tensors: Mapping[str, Tensor], rows, place: object) -> dict[str, Te
         taken = [(match, there) for pattern, there in patterns if (match := pattern.fullmatch(name))]
         if len(taken) == 1:
             match, there = taken[0]
-            found[there.replace("{i}", match.groupdict().get("i") or "") + match["leaf"]] = tensor
+            for part in ("i", "rest"):
+                there = there.replace(f"{{{part}}}", match.groupdict().get(part) or "")
+            found[there + match["leaf"]] = tensor
         else:
             unknown.append(name)
     if unknown:
@@ -72,4 +75,5 @@ def _renamed(tensors: Mapping[str, Tensor], rows, place: object) -> dict[str, Te
 
 
 def _pattern(name: str) -> re.Pattern[str]:
-    return re.compile(re.escape(name).replace(r"\{i\}", r"(?P<i>\d+)") + r"(?P<leaf>\.weight|\.bias|)")
+    part = re.escape(name).replace(r"\{i\}", r"(?P<i>\d+)").replace(r"\{rest\}", r"(?P<rest>.+?)")
+    return re.compile(part + r"(?P<leaf>\.weight|\.bias|)")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, TypeVar
 
-from regard.config import change
+from regard.config import change, to_dict, update
 
 C = TypeVar("C")
 
@@ -37,6 +37,17 @@ class Settings:
 
     def _theirs(self, key: str, value: Any) -> Any:
         return next((word for word, ours in self.words.get(key, {}).items() if ours == value), value)
+
+
+@dataclass(frozen=True)
+class OwnSettings:
+    """A family that only regard has: its config.json holds the config as it is."""
+
+    def load(self, config: C, theirs: Mapping[str, Any]) -> C:
+        return update(config, {name: theirs[name] for name in to_dict(config) if name in theirs})
+
+    def save(self, config: Any, theirs: Mapping[str, Any] = {}) -> dict[str, Any]:
+        return {**theirs, **to_dict(config)}
 
 
 def value_at(config: Any, path: str) -> Any:

@@ -50,7 +50,7 @@ class FinetuningRun:
         finetuned, fresh = with_task(reader, self.name, self.task, config, settings.longest)
         finetuned.reader.model.to(device)
         examples = self.task.examples(finetuned.reader, self.train)
-        training = self.training(len(examples), config.stack.block.width, device)
+        training = self.training(len(examples), config.width, device)
         if is_first():
             begun = {"name": self.model, "task": self.name, **to_dict(config)}
             claim(self.folder, {"settings": to_dict(settings), "model": begun})

@@ -108,8 +108,8 @@ class Probe(ABC):
 
         from regard.tasks.mix import learn_mix
 
-        stack = reader.model.encoder.config.stack
-        layers, width = stack.layers + 1, stack.block.width
+        config = reader.model.encoder.config
+        layers, width = config.layers + 1, config.width
         some = self.sample(ROOM // (layers * width))
         vectors = self.vectors(reader, [self.known[i] for i in some], lambda every: torch.cat(every, -1))
         _, labels = np.unique(self.flat([self.labels[i] for i in some]), return_inverse=True)

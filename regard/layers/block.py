@@ -11,6 +11,7 @@ from regard.attention.attention import Attention, AttentionConfig
 from regard.attention.mask import Mask
 from regard.attention.memory import Memory
 from regard.layers.feed_forward import FeedForward
+from regard.layers.norm import NORMS, Norm
 from regard.layers.residual import Residual
 from regard.layers.sizes import check_shares, check_sizes
 from regard.rows import Rows
@@ -21,6 +22,9 @@ class BlockConfig:
     width: int = 512
     inner: int = 2048
     activation: Literal["relu", "gelu", "gelu-tanh", "swish", "tanh"] = "relu"
+    gated: bool = False  # a second product, by which the activation is multiplied (Shazeer 2020)
+    bias: bool = True  # in the feed-forward layers
+    norm: Norm = "layer"
     norm_first: bool = False  # the paper's order is norm last
     cross: bool = False
     dropout: float = 0.1
@@ -43,6 +47,7 @@ class Context:
     mask: Mask | None = None
     source: tuple[Tensor, Rows] | None = None  # (M, W) what cross-attention looks at, when it is not remembered yet
     start: Tensor | int = 0  # the place of the first token, (N,) or one for all
+    bias: Tensor | None = None  # (B or 1, H, Q, K) what every layer adds to its logits: T5's distances
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,20 +66,23 @@ class Block(nn.Module):
         super().__init__()
 
         def residual() -> Residual:
-            return Residual(config.width, config.dropout, norm_first=config.norm_first, epsilon=config.epsilon)
+            norm = NORMS[config.norm](config.width, config.epsilon)
+            return Residual(norm, config.dropout, norm_first=config.norm_first)
 
         self.attention, self.attention_residual = Attention(config.width, config.attention), residual()
-        across = replace(config.attention, rotary=False)  # places of two texts are at no distance from each other
+        across = replace(config.attention, positions="none")  # places of two texts are at no distance from each other
         self.cross = Attention(config.width, across) if config.cross else None
         self.cross_residual = residual() if config.cross else None
-        self.feed = FeedForward(config.width, config.inner, config.activation, config.inner_dropout)
+        self.feed = FeedForward(
+            config.width, config.inner, config.activation, config.inner_dropout, gated=config.gated, bias=config.bias
+        )
         self.feed_residual = residual()
 
     def forward(self, x: Tensor, see: Context, was: Trace) -> tuple[Tensor, Trace]:  # (N, W) -> (N, W)
         y = self.attention_residual.before(x)
         own = self.attention.remember(y, see.rows, see.start)
         own = own if was.own is None else was.own.grown(own)
-        x = self.attention_residual.after(x, self.attention(y, own, see.rows, see.mask, see.start))
+        x = self.attention_residual.after(x, self.attention(y, own, see.rows, see.mask, see.start, see.bias))
         source = was.source
         if self.cross is not None and self.cross_residual is not None:
             source = self.remember_source(*see.source) if see.source else source

@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from regard.attention.position import sinusoids
 from regard.errors import Problem
 from regard.layers.sizes import check_shares, check_sizes
 from regard.rows import Tokens
@@ -73,13 +74,6 @@ class Embedding(nn.Module):
         elif self.config.positions != "none":
             x = x + WAVES[self.config.positions](at, self.config.width).to(x.dtype)
         return self.dropout(x if self.norm is None else self.norm(x))
-
-
-def sinusoids(at: Tensor, width: int) -> Tensor:  # (N,) -> (N, W)
-    """Vaswani 2017: PE(p, 2i) = sin(p / 10000^(2i / W)), PE(p, 2i + 1) = cos of the same."""
-    rate = 10000.0 ** (-torch.arange(0, width, 2, device=at.device) / width)
-    angle = at[:, None] * rate  # (N, W / 2)
-    return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)[:, :width]
 
 
 def halves(at: Tensor, width: int) -> Tensor:  # (N,) -> (N, W)

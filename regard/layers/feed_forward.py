@@ -19,10 +19,14 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class FeedForward(nn.Module):
-    def __init__(self, width: int, inner: int, activation: str, dropout: float):
+    def __init__(
+        self, width: int, inner: int, activation: str, dropout: float, *, gated: bool = False, bias: bool = True
+    ):
         super().__init__()
-        self.up, self.down = nn.Linear(width, inner), nn.Linear(inner, width)
+        self.up, self.down = nn.Linear(width, inner, bias), nn.Linear(inner, width, bias)
+        self.gate = nn.Linear(width, inner, bias) if gated else None
         self.activation, self.dropout = ACTIVATIONS[activation], nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:  # (N, W) -> (N, W)
-        return self.down(self.dropout(self.activation(self.up(x))))
+        inner = self.activation(self.up(x))
+        return self.down(self.dropout(inner if self.gate is None else inner * self.gate(x)))

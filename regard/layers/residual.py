@@ -8,9 +8,9 @@ from torch import Tensor, nn
 class Residual(nn.Module):
     """Split in two, so that a layer can remember what it reads before it answers."""
 
-    def __init__(self, width: int, dropout: float, *, norm_first: bool, epsilon: float = 1e-5):
+    def __init__(self, norm: nn.Module, dropout: float, *, norm_first: bool):
         super().__init__()
-        self.norm, self.dropout, self.norm_first = nn.LayerNorm(width, epsilon), nn.Dropout(dropout), norm_first
+        self.norm, self.dropout, self.norm_first = norm, nn.Dropout(dropout), norm_first
 
     def before(self, x: Tensor) -> Tensor:
         return self.norm(x) if self.norm_first else x

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from torch import Tensor, nn
 
 from regard.attention.mask import CAUSAL
+from regard.attention.position import Buckets
 from regard.layers.block import Block, BlockConfig, Context, Trace
+from regard.layers.norm import NORMS
 from regard.layers.sizes import DEEPEST, check_sizes
 from regard.rows import Rows
 
@@ -20,10 +22,24 @@ class StackConfig:
     distinct: int | None = None  # how many blocks of their own the layers have; None: each one, as usual (ALBERT: 1)
     causal: bool = False
     final_norm: bool = False  # wanted where blocks norm first: their last sum is not normed otherwise
+    buckets: int = 0  # distances told apart by a bias that all layers share (T5); 0: none
+    furthest: int = 128  # from which on distances are alike
     block: BlockConfig = field(default_factory=BlockConfig)
 
     def __post_init__(self) -> None:
         check_sizes(self, "layers", "distinct", largest=DEEPEST)
+        check_sizes(self, *["buckets"] * bool(self.buckets), "furthest")
+
+
+@dataclass(frozen=True, eq=False)
+class Written:
+    """How far each row has been written: the memories of every layer, and the place of the next token."""
+
+    traces: list[Trace]
+    at: Tensor  # (B,)
+
+    def select(self, chosen: Tensor) -> Written:
+        return Written([trace.select(chosen) for trace in self.traces], self.at[chosen])
 
 
 class Stack(nn.Module):
@@ -32,7 +48,10 @@ class Stack(nn.Module):
         distinct = config.distinct or config.layers
         self.blocks = nn.ModuleList(Block(config.block) for _ in range(distinct))
         self.order = [number * distinct // config.layers for number in range(config.layers)]  # which block a layer is
-        self.norm = nn.LayerNorm(config.block.width) if config.final_norm else nn.Identity()
+        block = config.block
+        self.norm = NORMS[block.norm](block.width, block.epsilon) if config.final_norm else nn.Identity()
+        shape = block.attention.heads, config.buckets, config.furthest
+        self.distances = Buckets(*shape, both_ways=not config.causal) if config.buckets else None
         self.mask = CAUSAL if config.causal else None
 
     def forward(
@@ -52,6 +71,9 @@ class Stack(nn.Module):
 
     def each(self, x: Tensor, see: Context, was: list[Trace] | None = None) -> Iterator[tuple[Tensor, Trace]]:
         """What each layer makes of x, and its trace."""
+        if self.distances is not None:
+            memory = was[0].own if was else None
+            see = replace(see, bias=self.distances(see.rows, memory.rows.grown(see.rows) if memory else see.rows))
         for layer, number in enumerate(self.order):
             x, trace = self.blocks[number](x, see, was[layer] if was else Trace())
             yield x, trace

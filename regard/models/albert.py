@@ -67,7 +67,7 @@ WORDS = WordHeadNames(
 
 
 def pooled(role, out=None, prefix="albert.") -> HeadNames:
-    return HeadNames(role, out, f"{prefix}pooler", "tanh", first=True)
+    return HeadNames(role, out, f"{prefix}pooler", "tanh", pool="first")
 
 
 FAMILY = EncoderFamily(

@@ -85,7 +85,7 @@ WORDS = WordHeadNames(
 
 def pooled(role, out=None, prefix="bert.") -> HeadNames:
     """What BERT asks of a whole text it asks of the first token, through a layer called the pooler."""
-    return HeadNames(role, out, f"{prefix}pooler.dense", "tanh", first=True)
+    return HeadNames(role, out, f"{prefix}pooler.dense", "tanh", pool="first")
 
 
 FAMILY = EncoderFamily(

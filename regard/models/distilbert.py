@@ -61,7 +61,7 @@ WORDS = WordHeadNames(
 
 
 def sentence(role) -> HeadNames:
-    return HeadNames(role, "classifier", "pre_classifier", "relu", first=True)
+    return HeadNames(role, "classifier", "pre_classifier", "relu", pool="first")
 
 
 FAMILY = EncoderFamily(

@@ -36,7 +36,9 @@ WORDS = WordHeadNames(
     "gelu",
 )
 REPLACED = HeadNames("replaced", "discriminator_predictions.dense_prediction", "discriminator_predictions.dense")
-LINEAR = HeadNames("classify", "model.head", first=True)  # AutoGluon's: nothing between the first token and the scores
+LINEAR = HeadNames(
+    "classify", "model.head", pool="first"
+)  # AutoGluon's: nothing between the first token and the scores
 
 FAMILY = EncoderFamily(
     electra(),
@@ -48,10 +50,10 @@ FAMILY = EncoderFamily(
         "ElectraForPreTraining": (REPLACED,),
         "ElectraForMaskedLM": (WORDS,),
         "ElectraForSequenceClassification": (
-            HeadNames("classify", "classifier.out_proj", "classifier.dense", "gelu", first=True),
+            HeadNames("classify", "classifier.out_proj", "classifier.dense", "gelu", pool="first"),
         ),
         "ElectraForMultipleChoice": (
-            HeadNames("choose", "classifier", "sequence_summary.summary", "gelu", first=True),
+            HeadNames("choose", "classifier", "sequence_summary.summary", "gelu", pool="first"),
         ),
         "ElectraForTokenClassification": (HeadNames("tag", "classifier"),),
         "ElectraForQuestionAnswering": (HeadNames("answer", "qa_outputs"),),

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.layers.block import Context
 from regard.layers.embedding import Embedding, EmbeddingConfig
 from regard.layers.feed_forward import ACTIVATIONS
-from regard.layers.stack import Stack, StackConfig
+from regard.layers.pooling import POOLINGS
+from regard.layers.stack import Stack, StackConfig, Written
 from regard.rows import Rows, Tokens
 
-Role = Literal["pool", "masked", "next", "replaced", "classify", "choose", "tag", "answer"]  # what a head is for
+Role = Literal["pool", "masked", "next", "replaced", "write", "classify", "choose", "tag", "answer"]  # of a head
 
 
 @dataclass(frozen=True)
@@ -24,9 +26,21 @@ class EncoderConfig:
     embedding: EmbeddingConfig = field(default_factory=EmbeddingConfig)
     stack: StackConfig = field(default_factory=StackConfig)
 
+    @property
+    def width(self) -> int:
+        return self.stack.block.width
+
+    @property
+    def layers(self) -> int:
+        return self.stack.layers
+
+    @property
+    def dropout(self) -> float:
+        return self.stack.block.dropout
+
 
 class Encoder(nn.Module):
-    """A state for each token, from both sides of it."""
+    """A state for each token: from both sides of it, or where the stack is causal from what came before."""
 
     def __init__(self, config: EncoderConfig):
         super().__init__()
@@ -44,8 +58,18 @@ class Encoder(nn.Module):
         x = self.embed.read(tokens, types)
         x = x if self.widen is None else self.widen(x)
         yield x
-        for state, _ in self.stack.each(x, Context(tokens.rows)):
-            yield state
+        for number, (state, _) in enumerate(self.stack.each(x, Context(tokens.rows, self.stack.mask)), 1):
+            yield self.stack.norm(state) if number == self.config.stack.layers else state
+
+    def read(self, tokens: Tokens, was: Written | None = None) -> tuple[Tensor, Written]:  # (N, W)
+        """Read on from where each row stood; where it stands now.  For a causal stack: no other can read by parts."""
+        rows = tokens.rows
+        at = rows.lengths.new_zeros(len(rows)) if was is None else was.at
+        start = at[rows.row]
+        x = self.embed(tokens.ids, rows.at + start)
+        x = x if self.widen is None else self.widen(x)
+        states, traces = self.stack(x, rows, was=was and was.traces, start=start)
+        return states, Written(traces, at + rows.lengths)
 
 
 class Head(nn.Module):
@@ -57,18 +81,18 @@ class Head(nn.Module):
         activation: str | None = None,
         outputs: int | None = None,
         *,
-        first: bool = False,
+        pool: str | None = None,
         dropout: float = 0.0,
     ):
         super().__init__()
-        self.first = first  # of a row's first token alone
+        self.pool = POOLINGS[pool] if pool else None  # None: scores for each token
         self.dense = nn.Linear(width, width) if activation else None
         self.activation = ACTIVATIONS[activation] if activation else None
         self.dropout = nn.Dropout(dropout)
         self.out = nn.Linear(width, outputs) if outputs else None
 
     def forward(self, states: Tensor, rows: Rows) -> Tensor:  # (N, W) -> (N or B, outputs)
-        x = states[rows.first] if self.first else states
+        x = states if self.pool is None else self.pool(states, rows)
         if self.dense is not None and self.activation is not None:
             x = self.activation(self.dense(x))
         return x if self.out is None else self.out(self.dropout(x))
@@ -89,6 +113,18 @@ class WordHead(nn.Module):
         return self.norm(self.activation(self.dense(states))) @ table.T + self.bias
 
 
+class NextHead(nn.Module):
+    """Language modelling: a comparison with every word, of the embedding's table or of one of its own."""
+
+    def __init__(self, width: int, vocab: int, *, tied: bool = True, bias: bool = False):
+        super().__init__()
+        self.out = None if tied else nn.Linear(width, vocab, bias=bias)
+        self.bias = nn.Parameter(torch.zeros(vocab)) if tied and bias else None
+
+    def forward(self, states: Tensor, table: Tensor) -> Tensor:  # (N, W), (V, W) -> (N, V)
+        return F.linear(states, table, self.bias) if self.out is None else self.out(states)
+
+
 def begin(module: nn.Module) -> None:
     """Numbers to begin pretraining with: BERT's."""
     for part in module.modules():
@@ -101,9 +137,10 @@ def begin(module: nn.Module) -> None:
 class HeadedEncoder(nn.Module):
     """An encoder with the heads its folder carries, by what they are for."""
 
-    def __init__(self, encoder: Encoder, heads: Mapping[Role, nn.Module]):
+    def __init__(self, encoder: nn.Module, heads: Mapping[Role, nn.Module]):
         super().__init__()
-        self.encoder, self.heads = encoder, nn.ModuleDict({str(role): head for role, head in heads.items()})
+        self.encoder: Any = encoder  # an Encoder, or what reads as one does
+        self.heads = nn.ModuleDict({str(role): head for role, head in heads.items()})
 
     def forward(self, tokens: Tokens, types: Tensor | None = None) -> Tensor:
         return self.encoder(tokens, types)
@@ -111,4 +148,22 @@ class HeadedEncoder(nn.Module):
     def scores(self, role: Role, states: Tensor, rows: Rows) -> Tensor:
         """What a head makes of states: a row of scores for each of them, or for each text."""
         head = self.heads[role]
-        return head(states, self.encoder.embed.tokens.weight) if isinstance(head, WordHead) else head(states, rows)
+        if isinstance(head, WordHead | NextHead):
+            return head(states, self.encoder.embed.tokens.weight)
+        return head(states, rows)
+
+    def read(self, tokens: Tokens, was: Any = None) -> tuple[Tensor, Any]:  # (N, W)
+        """Read on from where each row stood: the states that tell what comes next, and where each row stands now."""
+        return self.encoder.read(tokens, was)
+
+    def logits(self, states: Tensor) -> Tensor:  # (N, W) -> (N, V)
+        """What comes next, from the states that `read` gives."""
+        return self.heads["write"](states, self.encoder.embed.tokens.weight)
+
+    def start(self, source: Tokens) -> Any:
+        """Where to write on from, once the source is read."""
+        return self.read(source)[1]
+
+    def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:  # (B,) -> (B, V)
+        states, state = self.read(Tokens(tokens, Rows.even(len(tokens), 1, tokens.device)), state)
+        return self.logits(states), state

@@ -67,7 +67,7 @@ def named(published: Published) -> dict[str, Tensor]:
 
 def layout_for(family: EncoderFamily, name: str, roles: Collection[Role]) -> Layout:
     """The architecture of a family that has these heads and no others."""
-    layouts = [Layout(one, family.rules(one), heads) for one, heads in family.heads.items()]
+    layouts = [family.layout(one, family.rules(one), heads) for one, heads in family.heads.items()]
     for layout in layouts:
         if layout.roles == set(roles):
             return layout

@@ -7,21 +7,21 @@ calls it is not always true: the first BERT's says masked LM and carries the nex
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.checkpoints.files import Content
 from regard.checkpoints.rules import Rules
-from regard.checkpoints.settings import Settings
+from regard.checkpoints.settings import OwnSettings, Settings
 from regard.checkpoints.weights import check_weights, set_weights, weights_of
 from regard.errors import Problem
-from regard.models.encoder import Encoder, EncoderConfig, Head, HeadedEncoder, Role, WordHead
+from regard.models.encoder import Encoder, EncoderConfig, Head, HeadedEncoder, NextHead, Role, WordHead
 
 ONLY = {  # settings that would change what a model computes, and the one value that is understood
     "is_decoder": False,
@@ -41,7 +41,7 @@ class HeadNames:
     out: str | None = None
     dense: str | None = None
     activation: str | None = None  # behind dense; None: the blocks'
-    first: bool = False
+    pool: str | None = None  # what of a row is asked; None: each token
 
     @property
     def rules(self) -> Rules:
@@ -49,10 +49,9 @@ class HeadNames:
         return Rules(tuple((f"heads.{self.role}.{ours}", theirs) for ours, theirs in parts if theirs))
 
     def make(self, config: EncoderConfig, outputs: Mapping[str, int]) -> Head:
-        block = config.stack.block
         count = outputs.get(self.out, 1) if self.out else None  # one that is missing is told of with all the others
-        activation = (self.activation or block.activation) if self.dense else None
-        return Head(block.width, activation, count, first=self.first, dropout=block.dropout)
+        activation = (self.activation or config.stack.block.activation) if self.dense else None
+        return Head(config.width, activation, count, pool=self.pool, dropout=config.dropout)
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,39 @@ class WordHeadNames:
         return WordHead(config, self.activation)
 
 
-Heads = tuple[HeadNames | WordHeadNames, ...]
+@dataclass(frozen=True)
+class NextHeadNames:
+    """The head of a language model, whose weights are the embedding's and stand in some files a second time."""
+
+    twins: Mapping[str, str]  # second name -> first name
+    role: Role = "write"
+    out = None
+
+    @property
+    def rules(self) -> Rules:
+        return Rules((), self.twins)
+
+    def make(self, config: EncoderConfig, outputs: Mapping[str, int]) -> NextHead:
+        return NextHead(config.width, config.embedding.vocab)
+
+
+class SomeHeadNames(Protocol):
+    """What a head is called in their files, and how it is made."""
+
+    @property
+    def role(self) -> Role: ...
+
+    @property
+    def out(self) -> str | None:
+        """The layer whose size the task decides."""
+
+    @property
+    def rules(self) -> Rules: ...
+
+    def make(self, config: Any, outputs: Mapping[str, int]) -> nn.Module: ...
+
+
+Heads = tuple[SomeHeadNames, ...]
 
 
 def rules_of(heads: Heads) -> Rules:
@@ -90,10 +121,11 @@ class Layout:
     architecture: str
     rules: Rules
     heads: Heads
+    body: Callable[[Any], nn.Module] = Encoder
 
-    def make(self, config: EncoderConfig, outputs: Mapping[str, int]) -> HeadedEncoder:
+    def make(self, config: Any, outputs: Mapping[str, int]) -> HeadedEncoder:
         """The module; `outputs` has as many as each last layer of a head has, by its name in their files."""
-        return HeadedEncoder(Encoder(config), {head.role: head.make(config, outputs) for head in self.heads})
+        return HeadedEncoder(self.body(config), {head.role: head.make(config, outputs) for head in self.heads})
 
     @property
     def roles(self) -> set[Role]:
@@ -106,29 +138,33 @@ def outputs_of(tensors: Mapping[str, Tensor]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class EncoderFamily:
-    default: EncoderConfig  # what a config.json means that is silent
-    settings: Settings
+    default: Any  # the config that is meant by a config.json that is silent
+    settings: Settings | OwnSettings
     body: Rules
     prefix: str  # of the body's names where there is a head
     heads: Mapping[str, Heads]  # architecture -> its heads; the first is the bare encoder, without a prefix
     others: tuple[Layout, ...] = ()  # what the files of other tools hold
+    kind: Callable[[Any], nn.Module] = Encoder  # what is made of a config
 
     def rules(self, architecture: str) -> Rules:
         bare = architecture == next(iter(self.heads))
         return (self.body if bare else self.body.under(self.prefix)) + rules_of(self.heads[architecture])
+
+    def layout(self, architecture: str, rules: Rules, heads: Heads) -> Layout:
+        return Layout(architecture, rules, heads, self.kind)
 
     def layouts(self, named: object) -> Iterator[Layout]:
         """What a file may hold, first what it is called.  Many carry a pooler that nothing in them uses, or lack it."""
         bare, pooler = next(iter(self.heads.items()))
         for architecture, heads in sorted(self.heads.items(), key=lambda item: [item[0]] != named):
             rules = self.rules(architecture)
-            yield Layout(architecture, rules, heads)
+            yield self.layout(architecture, rules, heads)
             if architecture == bare:
-                yield Layout(bare, rules.under(self.prefix), heads)
-                yield Layout(bare, self.body, ())
-                yield Layout(bare, self.body.under(self.prefix), ())
+                yield self.layout(bare, rules.under(self.prefix), heads)
+                yield self.layout(bare, self.body, ())
+                yield self.layout(bare, self.body.under(self.prefix), ())
             else:
-                yield Layout(architecture, rules + rules_of(pooler).under(self.prefix), heads + pooler)
+                yield self.layout(architecture, rules + rules_of(pooler).under(self.prefix), heads + pooler)
         yield from self.others
 
     def load(self, theirs: dict[str, Any], tensors: Mapping[str, Tensor], place: Path) -> Published:
@@ -147,7 +183,7 @@ class EncoderFamily:
         return Published(self, layout, theirs, model.eval(), constants, twins, precision, exceptions)
 
     def recognise(
-        self, config: EncoderConfig, tensors: Mapping[str, Tensor], named: object, place: Path
+        self, config: Any, tensors: Mapping[str, Tensor], named: object, place: Path
     ) -> tuple[Layout, dict[str, Tensor]]:
         """What a file holds, and its tensors by our names."""
         faults = []

@@ -36,7 +36,7 @@ FAMILY = EncoderFamily(
         "RobertaModel": (pooled("pool", prefix=""),),
         "RobertaForMaskedLM": (WORDS,),
         "RobertaForSequenceClassification": (
-            HeadNames("classify", "classifier.out_proj", "classifier.dense", "tanh", first=True),
+            HeadNames("classify", "classifier.out_proj", "classifier.dense", "tanh", pool="first"),
         ),
         "RobertaForMultipleChoice": (pooled("choose", "classifier", "roberta."),),
         "RobertaForTokenClassification": (HeadNames("tag", "classifier"),),

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from regard.attention.attention import AttentionConfig
 from regard.errors import UsageProblem
-from regard.layers.block import BlockConfig, Trace
+from regard.layers.block import BlockConfig
 from regard.layers.embedding import Embedding, EmbeddingConfig
 from regard.layers.sizes import check_equal, check_sizes
-from regard.layers.stack import Stack, StackConfig
+from regard.layers.stack import Stack, StackConfig, Written
 from regard.rows import Rows, Tokens
 
 
@@ -44,17 +44,6 @@ PRESETS = {
     "transformer-base": transformer(),
     "transformer-big": transformer(6, 1024, 16, 4096, dropout=0.3),
 }
-
-
-@dataclass(frozen=True, eq=False)
-class Written:
-    """How far each target has been written: the memories of every layer, and the place of the next token."""
-
-    traces: list[Trace]
-    at: Tensor  # (B,)
-
-    def select(self, chosen: Tensor) -> Written:
-        return Written([trace.select(chosen) for trace in self.traces], self.at[chosen])
 
 
 class Transformer(nn.Module):

@@ -64,7 +64,7 @@ class Distilled(Objective):
 
 def sizes_of(model: HeadedEncoder) -> tuple[int, int]:
     config = model.encoder.config
-    return config.embedding.vocab, config.stack.block.width
+    return config.embedding.vocab, config.width
 
 
 def divergence(logits: Tensor, wanted: Tensor, temperature: float) -> Tensor:  # (M, V), (M, V) -> ()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch.nn.functional as F
-from torch import Tensor, inf
+from torch import Tensor
 
 from regard.errors import Problem, UsageProblem
+from regard.layers.pooling import POOLINGS
 from regard.rows import Rows
 
 LONGEST = 2**16  # tokens of a text, where neither the folder nor the model's places say
@@ -19,22 +20,12 @@ MODULES, POOL, LIMITS = "modules.json", "1_Pooling/config.json", "sentence_bert_
 DECLARED = (MODULES, POOL, LIMITS, "config_sentence_transformers.json")
 
 
-def mean(states: Tensor, rows: Rows) -> Tensor:  # (N, W) -> (B, W)
-    total = states.new_zeros(len(rows), states.shape[-1]).index_add(0, rows.row, states)
-    return total / rows.lengths[:, None].clamp(min=1)
-
-
-def largest(states: Tensor, rows: Rows) -> Tensor:
-    start = states.new_full((len(rows), states.shape[-1]), -inf)
-    return start.scatter_reduce(0, rows.row[:, None].expand_as(states), states, "amax")
-
-
-def first(states: Tensor, rows: Rows) -> Tensor:
-    return states[rows.first]
-
-
-POOLINGS: dict[str, Callable[[Tensor, Rows], Tensor]] = {"mean": mean, "max": largest, "first": first}
-NAMES = {"mean": "pooling_mode_mean_tokens", "max": "pooling_mode_max_tokens", "first": "pooling_mode_cls_token"}
+NAMES = {
+    "mean": "pooling_mode_mean_tokens",
+    "max": "pooling_mode_max_tokens",
+    "first": "pooling_mode_cls_token",
+    "last": "pooling_mode_lasttoken",
+}
 
 
 @dataclass(frozen=True)

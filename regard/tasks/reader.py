@@ -100,7 +100,7 @@ class Reader:
         for numbers, states, rows in self.states(self.framed([(text,) for text in texts]), layers):
             for number, vector in zip(numbers, pooling(states, rows).float().cpu(), strict=True):
                 found[number] = vector
-        return torch.stack(found).numpy() if found else np.zeros((0, self.model.encoder.config.stack.block.width))
+        return torch.stack(found).numpy() if found else np.zeros((0, self.model.encoder.config.width))
 
     def embed_words(self, sentences: Sequence[Sequence[str]], *, layers: str | Choice = "last") -> list[np.ndarray]:
         """Of sentences cut into words, a vector for each word: that of its first piece; zeros for a word without

@@ -41,7 +41,7 @@ def test_heads_that_do_not_divide_the_width_are_refused(heads):
 
 def test_queries_after_a_memory_equal_the_end_of_one_pass():
     torch.manual_seed(0)
-    attention = Attention(8, AttentionConfig(2, rotary=True))
+    attention = Attention(8, AttentionConfig(2, positions="rotary"))
     whole, begin, end = Rows.of([5, 3]), Rows.of([3, 2]), Rows.of([2, 1])
     x = torch.randn(8, 8)
     wanted = attention(x, attention.remember(x, whole), whole, CAUSAL)

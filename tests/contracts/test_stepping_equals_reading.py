@@ -24,7 +24,7 @@ def tiny_transformer(norm_first=False, positions="sinusoidal", tied=True, target
     config = transformer(2, 16, 2, 32, vocab=VOCAB, dropout=0.2, norm_first=norm_first)
     if positions == "rotary":
         for stack in ("encoder", "decoder"):
-            config = change(config, f"{stack}.block.attention.rotary", True)
+            config = change(config, f"{stack}.block.attention.positions", "rotary")
     config = change(config, "embedding.positions", "none" if positions == "rotary" else positions)
     return replace(config, tied=tied, target_vocab=target_vocab)
 

@@ -11,7 +11,11 @@ from regard.layers.residual import Residual
 
 def joined(norm_first: bool):
     torch.manual_seed(0)
-    residual, layer, x = Residual(8, 0.5, norm_first=norm_first).eval(), nn.Linear(8, 8), torch.randn(3, 8) * 4
+    residual, layer, x = (
+        Residual(nn.LayerNorm(8), 0.5, norm_first=norm_first).eval(),
+        nn.Linear(8, 8),
+        torch.randn(3, 8) * 4,
+    )
     nn.init.normal_(residual.norm.weight)
     return residual.norm, layer, x, residual.after(x, layer(residual.before(x)))
 
@@ -27,7 +31,7 @@ def test_norm_last():
 
 
 def test_dropout_is_on_what_is_added_and_not_on_the_stream():
-    residual, x = Residual(8, 0.9, norm_first=True), torch.ones(1000, 8)
+    residual, x = Residual(nn.LayerNorm(8), 0.9, norm_first=True), torch.ones(1000, 8)
     said = residual.after(x, torch.ones_like(x)) - x
     assert set(said.round(decimals=3).unique().tolist()) == {0.0, 10.0}
 

@@ -86,8 +86,8 @@ def test_a_head_is_asked_of_each_token_or_of_each_text():
     config = bert(1, 16, 2, 20)
     heads = {
         "tag": Head(16, None, 5),
-        "classify": Head(16, "tanh", 3, first=True),
-        "pool": Head(16, "tanh", first=True),
+        "classify": Head(16, "tanh", 3, pool="first"),
+        "pool": Head(16, "tanh", pool="first"),
         "masked": WordHead(config),
     }
     model = HeadedEncoder(build(config), heads).eval()

@@ -20,7 +20,7 @@ def encoder(*roles: str, layers=2, width=32, narrow=None, vocab=VOCAB, seed=0) -
     config = bert(layers, width, 2, vocab, narrow=narrow, longest=32, dropout=0.0)
     makers = {
         "masked": lambda: WordHead(config),
-        "next": lambda: Head(width, "tanh", 2, first=True),
+        "next": lambda: Head(width, "tanh", 2, pool="first"),
         "replaced": lambda: Head(width, "gelu", 1),
     }
     return HeadedEncoder(Encoder(config), {role: makers[role]() for role in roles})

@@ -132,7 +132,7 @@ def test_a_folder_of_mixed_precision_is_the_same_again(small_bert, tmp_path):
 
 def test_a_model_without_the_head_says_so(reader):
     encoder = Reader(reader.published, reader.tokenizer)
-    encoder.model = HeadedEncoder(reader.model.encoder, {"pool": Head(16, "tanh", first=True)})
+    encoder.model = HeadedEncoder(reader.model.encoder, {"pool": Head(16, "tanh", pool="first")})
     with pytest.raises(Problem, match="no head for hidden words"):
         encoder.fill("a [MASK]")
 

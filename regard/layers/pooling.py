@@ -1,0 +1,36 @@
+"""One vector for a row out of the states of its tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, inf
+
+from regard.rows import Rows
+
+
+def mean(states: Tensor, rows: Rows) -> Tensor:  # (N, W) -> (B, W)
+    total = states.new_zeros(len(rows), states.shape[-1]).index_add(0, rows.row, states)
+    return total / rows.lengths[:, None].clamp(min=1)
+
+
+def largest(states: Tensor, rows: Rows) -> Tensor:
+    start = states.new_full((len(rows), states.shape[-1]), -inf)
+    return start.scatter_reduce(0, rows.row[:, None].expand_as(states), states, "amax")
+
+
+def first(states: Tensor, rows: Rows) -> Tensor:
+    return states[rows.first]
+
+
+def last(states: Tensor, rows: Rows) -> Tensor:
+    return states[rows.last]
+
+
+def concat(states: Tensor, rows: Rows) -> Tensor:  # (N, W) -> (B, 3 W)
+    """Howard and Ruder 2018 (ULMFiT): the last state, the largest and the mean side by side."""
+    return torch.cat([pool(states, rows) for pool in (last, largest, mean)], -1)
+
+
+POOLINGS: dict[str, Callable[[Tensor, Rows], Tensor]] = {"mean": mean, "max": largest, "first": first, "last": last}
