@@ -65,7 +65,7 @@ class Attention(nn.Module):
     ) -> Tensor:
         """Each token of x, (N, W), looks at the memory of its row; a bias, (B or 1, H, Q, K), is the stack's own."""
         q = self.split(self.q(x))
-        own = self.position.bias(q, rows, memory.rows)
+        own = self.position.bias(q, rows, memory.rows, mask)
         bias = own if bias is None else bias if own is None else own + bias
         q = self.score.queries(self.position.queries(q, rows.at + start))
         dropout = self.dropout if self.training else 0.0

@@ -7,10 +7,12 @@ Letters: B rows, Q and K the longest row of queries and of keys, H heads, D size
 from __future__ import annotations
 
 import math
+import sys
 
 import torch
 from torch import Tensor, nn
 
+from regard.attention.mask import Mask
 from regard.errors import UsageProblem
 from regard.rows import Rows
 
@@ -27,7 +29,8 @@ class Position(nn.Module):
     def keys(self, k: Tensor, at: Tensor) -> Tensor:
         return k
 
-    def bias(self, q: Tensor, rows: Rows, memory_rows: Rows) -> Tensor | None:  # (B or 1, H, Q, K)
+    def bias(self, q: Tensor, rows: Rows, memory_rows: Rows, mask: Mask | None) -> Tensor | None:  # (B or 1, H, Q, K)
+        """What is added to the logits; it need not be right where the mask forbids to look."""
         return None
 
 
@@ -60,19 +63,27 @@ class Distance(Position):
         super().__init__(heads, size)
         self.distance = nn.Linear(heads * size, heads * size, bias=False)
         self.u, self.v = nn.Parameter(torch.zeros(heads, size)), nn.Parameter(torch.zeros(heads, size))
+        self.furthest = sys.maxsize  # from which on distances are alike
 
     def queries(self, q: Tensor, at: Tensor) -> Tensor:
-        return q + self.u
+        return q + self.u.to(q.dtype)
 
-    def bias(self, q: Tensor, rows: Rows, memory_rows: Rows) -> Tensor:
-        heads, size = self.v.shape
-        apart = distances(rows, memory_rows)  # (B or 1, Q, K), from 1 - Q (ahead) to K - 1
-        ahead = rows.longest - 1
-        waves = sinusoids(torch.arange(-ahead, memory_rows.longest, device=q.device), heads * size)
-        r = self.distance(waves.to(self.distance.weight.dtype)).unflatten(-1, (heads, size))  # (Q + K - 1, H, D)
-        looks = torch.einsum("bqhd,rhd->bhqr", rows.pad(q + self.v), r.to(q.dtype))
-        places = (apart + ahead).clamp(min=0)[:, None].expand(*looks.shape[:3], -1)
-        return looks.gather(-1, places) / math.sqrt(size)
+    def bias(self, q: Tensor, rows: Rows, memory_rows: Rows, mask: Mask | None) -> Tensor:
+        queries, keys = rows.longest, memory_rows.longest
+        ahead = 0 if mask is not None and mask.band is not None and mask.band[1] == 0 else queries
+        r = self.vectors(torch.arange(keys, -ahead - 1, -1, device=q.device))  # (R, H, D), the furthest first
+        sought = (q + self.v.to(q.dtype)) / math.sqrt(q.shape[-1])
+        looks = torch.einsum("bqhd,rhd->bhqr", rows.pad(sought), r.to(q.dtype))
+        if memory_rows is rows or (rows.is_even and memory_rows.is_even):
+            # query i wants its columns from Q - i on: laid end to end, those begin R - 1 numbers apart, so nothing is copied
+            return looks.flatten(-2)[..., queries:].unflatten(-1, (queries, len(r) - 1))[..., :keys]
+        places = (keys - distances(rows, memory_rows)).clamp(0, len(r) - 1)
+        return looks.gather(-1, places[:, None].expand(-1, looks.shape[1], -1, -1))
+
+    def vectors(self, apart: Tensor) -> Tensor:  # (R,) -> (R, H, D)
+        """r of these distances."""
+        waves = sinusoids(apart.clamp(-self.furthest, self.furthest), self.distance.in_features)
+        return self.distance(waves.to(self.distance.weight.dtype)).unflatten(-1, self.v.shape)
 
 
 class Buckets(nn.Module):

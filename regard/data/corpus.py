@@ -26,6 +26,7 @@ from regard.data.documents import kind_of, read_documents
 from regard.data.lines import fingerprint
 from regard.data.parallel import Ragged
 from regard.data.sentences import sentences
+from regard.data.whole import LineEncoder, Text, whole_texts
 from regard.errors import Problem
 from regard.text.tokenizer import Tokenizer
 from regard.text.vocabulary import UNKNOWNS
@@ -50,6 +51,8 @@ class Facts:
     unknown: int  # tokens
     sentences: int
     documents: int
+    words: int = 0  # of text that is encoded whole; the end of a line counts as one
+    bytes: int = 0  # of the same
 
 
 class Corpus:
@@ -72,13 +75,18 @@ class Corpus:
         encoding: str = "utf-8",
         column: str | None = None,
         shard: int = SHARD,
+        whole: bool = False,
     ) -> Corpus:
-        """The corpus of these files, which is made if the folder does not hold it yet.  One process may make it."""
-        folder, mark = Path(folder), _fingerprint(paths, tokenizer, encoding, column)
+        """The corpus of these files, which is made if the folder does not hold it yet.  One process may make it.  Text
+        that is encoded `whole` keeps its spaces and its lines; a sentence is then a block of lines."""
+        folder, mark = Path(folder), _fingerprint(paths, tokenizer, encoding, column, whole)
         if folder.exists():
             return cls._again(folder, mark)
         with _coming(folder) as partial:
-            _write(read_documents(paths, encoding, column), tokenizer, partial, mark, shard)
+            if whole:
+                _write_whole(whole_texts(paths, encoding, column), tokenizer, partial, mark, shard)
+            else:
+                _write(read_documents(paths, encoding, column), tokenizer, partial, mark, shard)
         return cls.load(folder)
 
     @classmethod
@@ -109,6 +117,11 @@ class Corpus:
     def lines(self) -> list[str]:
         """The facts as text, the warnings last."""
         facts = self.facts
+        if facts.bytes:
+            return [
+                f"{facts.bytes:,} bytes, {facts.words:,} words, {facts.tokens:,} tokens "
+                f"({facts.unknown / facts.tokens:.2%} unknown); shards: {len(self._shards)}"
+            ]
         return [
             f"{facts.documents:,} documents, {facts.sentences:,} sentences, {facts.tokens:,} tokens "
             f"({facts.unknown / facts.tokens:.2%} unknown); shards: {len(self._shards)}",
@@ -164,7 +177,7 @@ class Writer:
     def __init__(self, folder: Path, tokenizer: Tokenizer, shard: int):
         self.kind: Literal["uint16", "uint32"] = "uint16" if tokenizer.size <= 2**16 else "uint32"
         self.folder, self.shard = folder, shard
-        self.tokens = self.unknown = self.shards = 0
+        self.tokens = self.unknown = self.shards = self.words = self.bytes = 0
         self._unknown = [id for name in UNKNOWNS if (id := tokenizer.special(name)) is not None]
         self._document = -1  # the one that was written last
         self._ids = self._next_shard()
@@ -184,7 +197,7 @@ class Writer:
 
     def end(self, mark: str) -> Facts:
         """Write where the last sentence and the last document end; how much there was."""
-        counts = self.tokens, self.unknown, self._sentences.count, self._documents.count
+        counts = self.tokens, self.unknown, self._sentences.count, self._documents.count, self.words, self.bytes
         self._documents.append(np.array([self._sentences.count]))
         self._sentences.append(np.array([self.tokens]))
         return Facts(mark, self.kind, self.shard, *counts)
@@ -217,6 +230,18 @@ def _write(documents: Iterable[Iterable[str]], tokenizer: Tokenizer, folder: Pat
     write_file(folder / FACTS, json.dumps(to_dict(facts), indent=2).encode())
 
 
+def _write_whole(texts: Iterable[Text], tokenizer: Tokenizer, folder: Path, mark: str, shard: int) -> None:
+    encoder = LineEncoder(tokenizer)
+    with closing(Writer(folder, tokenizer, shard)) as writer:
+        for text in texts:
+            writer.add([text.document], [encoder(text)])
+            writer.words, writer.bytes = writer.words + text.words, writer.bytes + text.bytes
+        facts = writer.end(mark)
+    if not facts.tokens:
+        raise Problem("there is no text to learn from: the files are empty")
+    write_file(folder / FACTS, json.dumps(to_dict(facts), indent=2).encode())
+
+
 def _together(documents: Iterable[Iterable[str]]) -> Iterator[tuple[list[int], list[str]]]:
     """Sentences in bundles, each with the number of its document."""
     numbers, texts, size = list[int](), list[str](), 0
@@ -240,8 +265,11 @@ def _sentences(documents: Iterable[Iterable[str]]) -> Iterator[tuple[int, str]]:
             space = " "
 
 
-def _fingerprint(paths: Sequence[str | Path], tokenizer: Tokenizer, encoding: str, column: str | None) -> str:
+def _fingerprint(
+    paths: Sequence[str | Path], tokenizer: Tokenizer, encoding: str, column: str | None, whole: bool
+) -> str:
     how = [VERSION, fingerprint(paths), [kind_of(path) for path in paths], tokenizer.to_json(), encoding, column]
+    how += ["whole"] * whole
     return hashlib.sha256(json.dumps(how).encode()).hexdigest()
 
 

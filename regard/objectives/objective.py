@@ -32,6 +32,13 @@ class Objective(nn.Module):
     def judge(self, model: nn.Module, batch: Batch) -> Result:
         raise NotImplementedError(type(self).__name__)
 
+    def carried(self) -> dict[str, Tensor]:
+        """What goes from one step to the next beside the weights; a resumed run takes it up again by `carry`."""
+        return {}
+
+    def carry(self, model: nn.Module, tensors: dict[str, Tensor]) -> None:
+        """Go on with what was carried when the run was saved."""
+
 
 class Asked(nn.Module):
     """A model and what it is asked, as one module: all that the training loop knows."""

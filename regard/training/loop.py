@@ -14,7 +14,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from regard.checkpoints.files import check_room, sweep, write_file
+from regard.checkpoints.files import check_room, load_tensors, sweep, write_file
 from regard.checkpoints.weights import set_weights, weights_of
 from regard.config import to_dict
 from regard.errors import UsageProblem
@@ -102,6 +102,10 @@ class Run:
         wait_for(place)
         self.terms.check(self.checkpoints.state(int(step)), place, allow_changed_data)
         self.progress = self.checkpoints.restore(int(step), self.asked, self.stepper.optimizer)
+        carried = self.checkpoints.carried(int(step), self.ranks.rank)
+        if carried.exists():
+            tensors = {name: tensor.to(self.stepper.device) for name, tensor in load_tensors(carried).items()}
+            self.asked.objective.carry(self.asked.model, tensors)
 
     def recall(self) -> Outcome | None:
         """What a run that is already finished came to."""
@@ -189,6 +193,8 @@ class Run:
         return True
 
     def save(self) -> None:
+        if carried := self.asked.objective.carried():
+            write_file(self.checkpoints.carried(self.progress.step, self.ranks.rank), carried)
         if self.ranks.first:
             self.checkpoints.save(self.asked, self.stepper.optimizer, self.progress, self.terms)
             steps = self.checkpoints.steps(self.progress.step)

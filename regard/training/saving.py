@@ -56,6 +56,10 @@ class Checkpoints:
             remove_folder(self.at(progress.step))
         write_folder(self.at(progress.step), files)
 
+    def carried(self, step: int, rank: int) -> Path:
+        """Where a rank keeps what goes from this step to the next beside the weights."""
+        return self.folder / f"carried-{step:08d}-{rank}.safetensors"
+
     def newest(self) -> int | None:
         """The newest sound step, if any was ever saved."""
         sweep(self.folder)
@@ -91,6 +95,8 @@ class Checkpoints:
         for step in doomed:
             try:
                 remove_folder(self.at(step))
+                for file in self.folder.glob(self.carried(step, 0).name.replace("-0.", "-*.")):
+                    file.unlink()
             except OSError as error:
                 self.say(f"An old checkpoint could not be removed: {error}")
 
