@@ -33,7 +33,9 @@ PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_opt
 @app.command()
 def evaluate(
     model: Model,
-    files: Annotated[list[Path], Argument(help="Examples; for a translator, a source file and its target file.")],
+    files: Annotated[
+        list[Path], Argument(help="Examples; for a translator, a source file and its target file; text to be told.")
+    ],
     text: Text = None,
     second: Second = None,
     label: Label = None,
@@ -44,18 +46,26 @@ def evaluate(
     beam: Annotated[int, Option(help="Translating: hypotheses kept at each step; 1: greedy.")] = 5,
     penalty: Annotated[float, Option(help="Translating: divide log-probability by length to this power.")] = 1.0,
     lowercase: Annotated[bool, Option(help="Translating: compare without regard to case.")] = False,
+    longest: Annotated[int, Option(help="Language models: tokens of a window; 0: what the model has.", min=0)] = 0,
+    stride: Annotated[int, Option(help="Language models: from one window to the next; 0: half of one.", min=0)] = 0,
+    streams: Annotated[int, Option(help="Language models: parts of the text read side by side.", min=1)] = 1,
     json_: Json = False,
     out: Annotated[Path | None, Option(help="Write the translations, or the answers as JSON lines, here.")] = None,
     encoding: Encoding = "utf-8",
     device: Device = None,
 ) -> None:
-    """Score a model: a translator by BLEU (with its signature) and chrF, a fine-tuned encoder by its task's scores."""
+    """Score a model: a translator by BLEU (with its signature) and chrF, a fine-tuned encoder by its task's scores, a
+    language model by its loss, its perplexity a token and a word, and bits a byte."""
     from regard.checkpoints.files import write_file
     from regard.commands.evaluate import evaluate as run
     from regard.decoding.beam import Beam
+    from regard.tasks.measuring import Measuring
 
     how = reading(text, second, label, choices, header, skip_bad, unlabelled, encoding)
-    scored = run(model, files, Beam(beam, penalty), lowercase=lowercase, reading=how, device=device)
+    measuring = Measuring(longest, stride, streams)
+    scored = run(
+        model, files, Beam(beam, penalty), lowercase=lowercase, reading=how, measuring=measuring, device=device
+    )
     if out:
         write_file(out, "".join(f"{line}\n" for line in scored.written()).encode())
     print(json.dumps(scored.to_dict()) if json_ else "\n".join(scored.lines()))

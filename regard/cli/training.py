@@ -91,8 +91,14 @@ def pretrain(
     dev: Annotated[list[Path] | None, Option(help="Held-out text, to see the loss on; several times.")] = None,
     objective: Annotated[
         str,
-        Option(help="masked, masked+next-sentence, masked+order, replaced or distilled; by default the paper's own."),
+        Option(
+            help="masked, masked+next-sentence, masked+order, replaced, distilled; next or both of a language model; "
+            "by default the paper's own."
+        ),
     ] = PRETRAINING.objective,
+    pieces: Annotated[
+        str, Option(help="A vocabulary's kind: bpe, byte-bpe, wordpiece, unigram, words, characters.")
+    ] = PRETRAINING.pieces,
     out: Annotated[Path | None, Option(help="The run's folder; the same again goes on with it.")] = None,
     corpus: Annotated[Path | None, Option(help="Where the encoded text goes, for other runs to use too.")] = None,
     tokenizer: Annotated[Path | None, Option(help="A tokenizer.json or a folder; by default it is learned.")] = None,
@@ -127,7 +133,8 @@ def pretrain(
 
     run(
         model, texts, out=out, corpus=corpus, tokenizer=tokenizer, teacher=teacher, set=tuple(settings or ()),
-        dev=dev or [], objective=objective, vocab=vocab, lowercase=lowercase, share=share, whole_words=whole_words,
+        dev=dev or [], objective=objective, pieces=pieces, vocab=vocab, lowercase=lowercase, share=share,
+        whole_words=whole_words,
         longest=longest, later_longest=later_longest, later=later, budget=budget, accumulate=accumulate, steps=steps,
         rate=rate, warmup=warmup, weight_decay=weight_decay, generator=generator, precision=precision, compile=compile,
         evaluate_every=evaluate_every, save_every=save_every, report_every=report_every, seed=seed, column=column,

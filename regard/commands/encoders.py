@@ -55,11 +55,11 @@ def new_reader(preset: str, tokenizer: Tokenizer, settings: Sequence[str] = (), 
     """A preset's encoder, as large as the vocabulary asks, that has learned nothing."""
     import torch
 
-    from regard.models import ENCODERS, PUBLISHED
+    from regard.models import ENCODERS, PUBLISHED, family_of
     from regard.models.heads import new_encoder
     from regard.tasks.reader import Reader, tell_others
 
-    family = preset.split("-")[0]
+    family = family_of(preset)
     bare = next(iter(PUBLISHED[family].heads.values()))
     config = changed(ENCODERS[preset], settings)
     config = replace(config, embedding=replace(config.embedding, vocab=tokenizer.size))

@@ -1,4 +1,4 @@
-"""evaluate: how good are a model's translations, or its answers?"""
+"""evaluate: how good are a model's translations, or its answers?  How well does a language model tell text?"""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from regard.commands.load import finetuned_of, load
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     from regard.decoding.beam import Beam
     from regard.decoding.sample import Sampling
     from regard.tasks.finetuned import Finetuned
+    from regard.tasks.measuring import Measuring
     from regard.tasks.metrics import LengthBand, Score
+    from regard.tasks.reader import Reader
     from regard.tasks.translate import Translator
 
 READING = Reading()
@@ -64,20 +67,42 @@ class Answered:
         return {"scores": [asdict(score) for score in self.scores]}
 
 
+@dataclass(frozen=True)
+class Told:
+    """How well a language model tells text."""
+
+    scores: list[Score]
+    facts: list[str]  # about the text
+
+    def lines(self) -> list[str]:
+        return [*self.facts, *(f"{score.metric} {score.value:.4f}" for score in self.scores)]
+
+    def written(self) -> list[str]:
+        return [json.dumps(asdict(score)) for score in self.scores]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"scores": [asdict(score) for score in self.scores]}
+
+
 def evaluate(
-    model: str | Path | Translator | Finetuned,
+    model: str | Path | Translator | Reader | Finetuned,
     data: Sequence[str | Path],
     how: Beam | Sampling | None = None,
     *,
     lowercase: bool = False,
     edges: tuple[int, ...] = EDGES,
     reading: Reading = READING,
+    measuring: Measuring | None = None,
     device: str | None = None,
-) -> Evaluation | Answered:
-    """Score a translator on a source file and its target file, or a fine-tuned model on a file of examples."""
+) -> Evaluation | Answered | Told:
+    """Score a translator on a source file and its target file, a fine-tuned model on a file of examples, or a language
+    model on text."""
+    from regard.tasks.reader import Reader
     from regard.tasks.translate import Translator
 
     found, name = (load(model, device), str(model)) if isinstance(model, str | Path) else (model, "the model")
+    if isinstance(found, Reader) and found.tells:
+        return evaluate_language(found, data, measuring, reading)
     wanted = 2 if isinstance(found, Translator) else 1
     if len(data) != wanted:
         what = "a source file and its target file" if wanted == 2 else "one file of examples"
@@ -85,6 +110,16 @@ def evaluate(
     if isinstance(found, Translator):
         return evaluate_translator(found, data, how, lowercase=lowercase, edges=edges, encoding=reading.encoding)
     return evaluate_answers(finetuned_of(found, name), data[0], reading)
+
+
+def evaluate_language(reader: Reader, files: Sequence[str | Path], how: Measuring | None, reading: Reading) -> Told:
+    from regard.data.corpus import Corpus
+    from regard.tasks.measuring import MEASURING, measured, told_after
+
+    with TemporaryDirectory() as folder:
+        text = Corpus.make(files, reader.tokenizer, Path(folder) / "text", encoding=reading.encoding, whole=True)
+        found = measured(reader.model, text, told_after(reader.tokenizer), how or MEASURING)
+        return Told(found.scores(), text.lines())
 
 
 def evaluate_answers(finetuned: Finetuned, path: str | Path, reading: Reading) -> Answered:

@@ -31,6 +31,7 @@ def pretrain(
     unless a tokenizer is given.  A `teacher` is an encoder to be distilled.  `corpus` is where the encoded text goes,
     so that runs can share it.  `settings` are the fields of PretrainingSettings: dev, objective, steps, ...
     """
+    from regard.commands.language_run import LanguageRun, is_language
     from regard.commands.pretraining_run import PretrainingRun
     from regard.commands.settings import PRETRAINING
 
@@ -39,5 +40,6 @@ def pretrain(
     folder = Path(out) if out else Path("runs") / f"pretrain-{Path(model).name}"
     told = {name: [str(p) for p in value] if name == "dev" else value for name, value in settings.items()}
     wanted = update(PRETRAINING, {"texts": [str(path) for path in texts], **told})
-    run = PretrainingRun(wanted, str(model), folder, Path(corpus) if corpus else folder / "corpus")
+    kind = LanguageRun if is_language(str(model), wanted.objective) else PretrainingRun
+    run = kind(wanted, str(model), folder, Path(corpus) if corpus else folder / "corpus")
     return run.go(*run.reader(tokenizer, teacher, set), teacher, allow_changed_data)

@@ -18,9 +18,10 @@ from regard.config import did_you_mean, to_dict
 from regard.data.corpus import Corpus
 from regard.data.documents import read_documents
 from regard.data.pretraining import CorpusBatches, InTurn, Pairs
+from regard.data.stream import Shuffled, Streams
 from regard.errors import Problem, UsageProblem
 from regard.layers.longest import longest_row
-from regard.models import ENCODERS, PUBLISHED
+from regard.models import ENCODERS, PUBLISHED, family_of
 from regard.models.encoder import Encoder, EncoderConfig, Role
 from regard.models.heads import layout_for, with_heads
 from regard.models.published import Published
@@ -32,7 +33,7 @@ from regard.objectives.replaced import Replaced, generator_of
 from regard.objectives.together import Together
 from regard.tasks.reader import Reader
 from regard.text.tokenizer import ENCODER, ROBERTA, Tokenizer
-from regard.training.loop import Outcome, train
+from regard.training.loop import Evaluate, Outcome, train
 from regard.training.parallel import here, is_first, rank_count
 from regard.training.resume import wait_for
 from regard.training.settings import OptimizerConfig, TrainingConfig
@@ -48,11 +49,17 @@ OWN = {  # what the papers ask, and how their vocabularies are made
     "distilbert": ("distilled", "wordpiece"),
     "albert": ("masked+order", "unigram"),
     "electra": ("replaced", "wordpiece"),
+    "openai-gpt": ("next", "byte-bpe"),
+    "gpt2": ("next", "byte-bpe"),
+    "transformer-xl": ("next", "words"),
+    "lstm": ("next", "words"),
+    "elmo": ("both", "words"),
 }
 HEADS: dict[str, Role] = {
     "masked": "masked", "next-sentence": "next", "order": "next", "replaced": "replaced", "distilled": "masked",
+    "next": "write", "both": "write",
 }  # fmt: skip
-ALONE = ("replaced", "distilled")
+ALONE = ("replaced", "distilled", "next", "both")
 PAIRS: dict[str, Pairs] = {"next-sentence": "next", "order": "order"}
 
 
@@ -68,7 +75,7 @@ class PretrainingRun:
             reader, config = encoder_of(self.model, tokenizer, set)
             self.claim(str(reader.published.theirs["model_type"]), config, teacher)
             return reader, config
-        self.claim(self.model.split("-")[0], changed(ENCODERS[self.model], set), teacher)
+        self.claim(family_of(self.model), changed(ENCODERS[self.model], set), teacher)
         if tokenizer:
             pieces = read_tokenizer(tokenizer)
         else:
@@ -95,16 +102,26 @@ class PretrainingRun:
     def learned(self) -> Tokenizer:
         """The vocabulary that lies beside the encoded text, or one learned from the text: learned twice it would not be
         quite the same, and runs that share the text need the same.  The first rank learns, the others wait."""
-        s, family = self.settings, self.model.split("-")[0]
-        how = f"{OWN[family][1]}-{s.vocab}{'-lowercase' * s.lowercase}"
-        place = self.corpus.with_name(f"{self.corpus.name}-{how}.json")
+        s, kind = self.settings, self.pieces()
+        place = self.corpus.with_name(f"{self.corpus.name}-{kind}-{s.vocab}{'-lowercase' * s.lowercase}.json")
         if is_first() and not place.exists():
-            lines = some(read_documents(s.texts, s.encoding, s.column), SAMPLE)
-            special = ROBERTA if family == "roberta" else ENCODER
-            learned = Tokenizer.train(OWN[family][1], lines, s.vocab, lowercase=s.lowercase, special=special)
+            special = self.special(kind)
+            learned = Tokenizer.train(kind, self.sample(), s.vocab, lowercase=s.lowercase, special=special)
             write_file(place, learned.to_json().encode())
         wait_for(place, A_DAY)
         return Tokenizer.load(place)
+
+    def pieces(self) -> str:
+        """The kind of vocabulary that is learned: what was asked for, or the paper's."""
+        return self.settings.pieces or OWN[family_of(self.model)][1]
+
+    def special(self, kind: str) -> tuple[str, ...]:
+        return ROBERTA if family_of(self.model) == "roberta" else ENCODER
+
+    def sample(self) -> Iterator[str]:
+        """Text to learn a vocabulary from."""
+        s = self.settings
+        return some(read_documents(s.texts, s.encoding, s.column), SAMPLE)
 
     def go(
         self, reader: Reader, config: EncoderConfig, teacher: str | Path | None, allow_changed_data: bool = False
@@ -119,10 +136,9 @@ class PretrainingRun:
         if is_first():
             told = [*corpus.lines(), *batches.lines(), *self.facts(asked, parts, fresh)]
             print(*told, sep="\n", file=sys.stderr, flush=True)
-        dev = self.held_out(reader, parts) if settings.dev else None
         outcome = train(
             asked, batches, self.training(device), self.folder,
-            evaluate=(lambda: judged(asked, dev)) if dev else None,
+            evaluate=self.evaluation(asked, reader, parts) if settings.dev else None,
             fingerprint=corpus.facts.fingerprint,
             allow_changed_data=allow_changed_data,
         )  # fmt: skip
@@ -180,7 +196,7 @@ class PretrainingRun:
         objectives = [Masked(hiding) if part == "masked" else SecondText() for part in sorted(parts)]
         return objectives[0] if len(objectives) == 1 else Together(*objectives)
 
-    def batches(self, corpus: Corpus, reader: Reader, parts: list[str]) -> CorpusBatches | InTurn:
+    def batches(self, corpus: Corpus, reader: Reader, parts: list[str]) -> CorpusBatches | InTurn | Shuffled | Streams:
         """The text as rows; where that is asked for, short ones first and long ones at the end."""
         s, first = self.settings, self.rows(corpus, reader, self.settings.longest, parts)
         if not s.later_longest:
@@ -192,9 +208,13 @@ class PretrainingRun:
         pairs: Pairs = next((PAIRS[part] for part in parts if part in PAIRS), "none")
         return CorpusBatches(corpus, reader.tokenizer.frame, longest, self.settings.budget, self.settings.seed, pairs)
 
-    def held_out(self, reader: Reader, parts: list[str]) -> CorpusBatches:
-        place = self.corpus.with_name(f"{self.corpus.name}-dev")
-        return self.rows(self.made(self.settings.dev, place, reader.tokenizer), reader, self.settings.longest, parts)
+    def evaluation(self, asked: Asked, reader: Reader, parts: list[str]) -> Evaluate:
+        """How held-out text is judged."""
+        dev = self.rows(self.held_out(reader.tokenizer), reader, self.settings.longest, parts)
+        return lambda: judged(asked, dev)
+
+    def held_out(self, tokenizer: Tokenizer) -> Corpus:
+        return self.made(self.settings.dev, self.corpus.with_name(f"{self.corpus.name}-dev"), tokenizer)
 
     def made(self, paths: Sequence[str], folder: Path, tokenizer: Tokenizer) -> Corpus:
         """The encoded text; the first rank encodes, the others wait."""
@@ -242,7 +262,7 @@ class PretrainingRun:
         ])  # fmt: skip
 
 
-def judged(asked: Asked, dev: CorpusBatches) -> dict[str, float]:
+def judged(asked: Asked, dev: CorpusBatches | Shuffled) -> dict[str, float]:
     """Mean losses on held-out text, hidden in the same places each time."""
     sums: dict[str, float] = {}
     for position in range(min(dev.per_epoch, EVALUATED)):

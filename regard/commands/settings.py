@@ -78,6 +78,7 @@ class PretrainingSettings:
     texts: tuple[str, ...] = ()
     dev: tuple[str, ...] = ()  # held-out text
     objective: str = ""  # by default the family's own
+    pieces: Literal["", "bpe", "byte-bpe", "wordpiece", "unigram", "words", "characters"] = ""  # likewise
     vocab: int = 30_000  # of the vocabulary that is learned, where none is given
     lowercase: bool = False
     share: float = 0.15  # of the pieces that are hidden

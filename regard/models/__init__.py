@@ -2,23 +2,48 @@
 
 from __future__ import annotations
 
-from regard.models import albert, bert, distilbert, electra, marian, roberta, seq2seq, transformer
+from types import ModuleType
 
-TRANSLATORS = seq2seq.PRESETS | transformer.PRESETS
-ENCODERS = bert.PRESETS | roberta.PRESETS | distilbert.PRESETS | albert.PRESETS | electra.PRESETS
-PRESETS = TRANSLATORS | ENCODERS
+from regard.models import (
+    albert,
+    bert,
+    distilbert,
+    electra,
+    gpt,
+    gpt2,
+    marian,
+    roberta,
+    seq2seq,
+    t5,
+    transformer,
+    transformer_xl,
+)
 
-PUBLISHED = {  # model_type in a config.json that others wrote, too
-    "bert": bert.FAMILY,
-    "roberta": roberta.FAMILY,
-    "distilbert": distilbert.FAMILY,
-    "albert": albert.FAMILY,
-    "electra": electra.FAMILY,
+READERS: dict[str, ModuleType] = {  # model_type in a config.json, others' or ours -> its family's PRESETS and FAMILY
+    "bert": bert,
+    "roberta": roberta,
+    "distilbert": distilbert,
+    "albert": albert,
+    "electra": electra,
+    "openai-gpt": gpt,
+    "gpt2": gpt2,
+    "transformer-xl": transformer_xl,
 }
 
-PUBLISHED_TRANSLATORS = {"marian": marian.load}  # the same of models that translate
+PUBLISHED_TRANSLATORS = {"marian": marian.load, "t5": t5.load}  # the same of models that translate
 
-FAMILIES = {  # model_type in config.json -> config and module
+FAMILIES = {  # model_type in config.json -> config and module; a config is of the first that fits
     "seq2seq": (seq2seq.Seq2SeqConfig, seq2seq.Seq2Seq),
+    "t5": (t5.T5Config, t5.T5),
     "transformer": (transformer.TransformerConfig, transformer.Transformer),
 }
+
+TRANSLATORS = seq2seq.PRESETS | transformer.PRESETS | t5.PRESETS
+ENCODERS = {preset: config for file in READERS.values() for preset, config in file.PRESETS.items()}
+PRESETS = TRANSLATORS | ENCODERS
+PUBLISHED = {family: file.FAMILY for family, file in READERS.items()}
+
+
+def family_of(preset: str) -> str:
+    """The model_type of a preset that reads."""
+    return next(family for family, file in READERS.items() if preset in file.PRESETS)

@@ -22,6 +22,8 @@ from regard.errors import UsageProblem
 from regard.layers.longest import longest_row
 from regard.rows import Rows, Tokens
 from regard.tasks.metrics import Score
+from regard.text.tokenizer import Tokenizer
+from regard.text.vocabulary import ENDS
 
 AT_ONCE = 8192  # tokens whose logits are computed together
 SEGMENT = 512  # tokens read at a time, where there is no end to a row
@@ -40,12 +42,20 @@ class Measured:
     def loss(self) -> float:
         return self.total / self.tokens
 
+    @property
+    def perplexity_a_word(self) -> float:
+        return raised(self.total / self.words)
+
+    @property
+    def bits_a_byte(self) -> float:
+        return self.total / self.bytes / math.log(2)
+
     def scores(self) -> list[Score]:
         values = {
             "loss": self.loss,
             "perplexity a token": raised(self.loss),
-            "perplexity a word": raised(self.total / self.words),
-            "bits a byte": self.total / self.bytes / math.log(2),
+            "perplexity a word": self.perplexity_a_word,
+            "bits a byte": self.bits_a_byte,
         }
         facts = f"{self.tokens:,} tokens, {self.words:,} words, {self.bytes:,} bytes"
         return [Score(name, value, facts, "") for name, value in values.items()]
@@ -77,19 +87,28 @@ MEASURING = Measuring()
 
 
 @torch.inference_mode()
-def measured(model: Any, corpus: Corpus, first: int | None, how: Measuring = MEASURING) -> Measured:
-    """Read a text that was encoded whole.  `first` is the token it is told after, such as the end of another text;
-    where there is none, the first token is not told but given."""
+def measured(
+    model: Any, corpus: Corpus, first: int | None, how: Measuring = MEASURING, most: int = sys.maxsize
+) -> Measured:
+    """Read a text that was encoded whole, or its first `most` tokens.  `first` is the token it is told after, such as
+    the end of another text; where there is none, the first token is not told but given."""
     facts, places = corpus.facts, longest_row(model)
+    count = min(facts.tokens, most)
     given = [] if first is None else [first]
-    ids = torch.cat([torch.tensor(given, dtype=torch.long), tensor_of(corpus.ids(0, facts.tokens))])
+    ids = torch.cat([torch.tensor(given, dtype=torch.long), tensor_of(corpus.ids(0, count))])
     read = by_segments if places == sys.maxsize else by_windows
     total, told = 0.0, 0
     for states, wanted in read(model, ids, places, how):
         for some, words in zip(states.split(AT_ONCE), wanted.split(AT_ONCE), strict=True):
             total += F.cross_entropy(model.logits(some).float(), words, reduction="sum").double().item()
         told += len(wanted)
-    return Measured(total, told, facts.words, facts.bytes)
+    share = count / facts.tokens
+    return Measured(total, told, round(facts.words * share), round(facts.bytes * share))
+
+
+def told_after(tokenizer: Tokenizer) -> int | None:
+    """What a text is told after: the end of another, if the vocabulary has a token for that."""
+    return next((id for name in ENDS if (id := tokenizer.special(name)) is not None), None)
 
 
 def by_segments(model: Any, ids: Tensor, places: int, how: Measuring) -> Iterator[tuple[Tensor, Tensor]]:

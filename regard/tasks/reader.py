@@ -88,6 +88,11 @@ class Reader:
         save_files(Path(folder), files | ({"README.md": card.encode()} if card else {}))
 
     @property
+    def tells(self) -> bool:
+        """Whether it is a language model, which tells what comes next."""
+        return "write" in self.published.layout.roles
+
+    @property
     def device(self) -> torch.device:
         return next(self.model.parameters()).device
 

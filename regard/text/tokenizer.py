@@ -25,6 +25,7 @@ from regard.text.vocabulary import ROLES, SPACE, UNKNOWNS, Vocabulary, printable
 SPECIAL = ("<unk>", "<s>", "</s>")  # ids 0, 1, 2 of what is trained here; no padding token, for there is no padding
 ENCODER = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # for an encoder, as everyone knows it
 ROBERTA = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
+GPT = ("<|endoftext|>",)
 FILE, SETTINGS = "tokenizer.json", "tokenizer_config.json"
 
 Spans = list[tuple[int, int]]  # where pieces begin and end in a text, in characters

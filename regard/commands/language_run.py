@@ -1,0 +1,81 @@
+"""A language model's pretraining: text encoded whole, read on and on, and measured as every language model is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from regard.commands.pretraining_run import A_DAY, EVALUATED, OWN, SAMPLE, PretrainingRun, judged
+from regard.config import did_you_mean
+from regard.data.corpus import Corpus
+from regard.data.stream import Shuffled, Streams
+from regard.data.whole import whole_texts
+from regard.errors import UsageProblem
+from regard.models import ENCODERS, family_of
+from regard.objectives.language import Both, Next
+from regard.objectives.objective import Asked, Objective
+from regard.tasks.measuring import Measuring, measured, told_after
+from regard.tasks.reader import Reader
+from regard.text.tokenizer import GPT, SPECIAL, Tokenizer
+from regard.training.loop import Evaluate
+from regard.training.parallel import is_first, rank_count
+from regard.training.resume import wait_for
+
+OBJECTIVES: dict[str, type[Objective]] = {"next": Next, "both": Both}
+
+
+class LanguageRun(PretrainingRun):
+    def parts(self, family: str, teacher: object) -> list[str]:
+        asked = self.settings.objective or OWN[family][0]
+        if asked not in OBJECTIVES:
+            raise UsageProblem(f"a language model cannot be asked {asked!r}; {did_you_mean(asked, OBJECTIVES)}")
+        if teacher:
+            raise UsageProblem(f"{asked} has no use for a teacher; leave out {teacher}")
+        return [asked]
+
+    def special(self, kind: str) -> tuple[str, ...]:
+        return GPT if kind == "byte-bpe" else SPECIAL
+
+    def sample(self) -> Iterator[str]:
+        s, most = self.settings, SAMPLE
+        for text in whole_texts(s.texts, s.encoding, s.column):
+            yield from text.lines
+            most -= sum(map(len, text.lines))
+            if most < 0:
+                return
+
+    def objective(self, parts: list[str], reader: Reader, teacher: object) -> Objective:
+        return OBJECTIVES[parts[0]]()
+
+    def batches(self, corpus: Corpus, reader: Reader, parts: list[str]) -> Shuffled | Streams:
+        """Streams where a model can carry what it has read from one batch to the next, as recurrent ones can."""
+        s = self.settings
+        if parts == ["next"] and hasattr(reader.model.encoder, "state_of"):
+            return Streams(corpus, s.longest, s.budget, s.accumulate * rank_count())
+        return Shuffled(corpus, s.longest, s.budget, s.seed)
+
+    def evaluation(self, asked: Asked, reader: Reader, parts: list[str]) -> Evaluate:
+        s, dev = self.settings, self.held_out(reader.tokenizer)
+        if parts == ["both"]:
+            rows = Shuffled(dev, s.longest, s.budget, 0)
+            return lambda: judged(asked, rows)
+        first, how = told_after(reader.tokenizer), Measuring(s.longest, streams=max(s.budget // s.longest, 1))
+
+        def evaluate() -> dict[str, float]:
+            found = measured(asked.model, dev, first, how, most=EVALUATED * s.budget)
+            return {"loss": found.loss, "bits_a_byte": found.bits_a_byte, "perplexity_a_word": found.perplexity_a_word}
+
+        return evaluate
+
+    def made(self, paths: Sequence[str], folder: Path, tokenizer: Tokenizer) -> Corpus:
+        s = self.settings
+        if is_first():
+            return Corpus.make(paths, tokenizer, folder, encoding=s.encoding, column=s.column, whole=True)
+        wait_for(folder, A_DAY)
+        return Corpus.load(folder)
+
+
+def is_language(model: str, objective: str) -> bool:
+    """Whether a run is a language model's: what is asked says so, or the family whose own objective it is."""
+    own = OWN[family_of(model)][0] if model in ENCODERS else ""
+    return (objective or own) in OBJECTIVES
