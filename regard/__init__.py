@@ -24,6 +24,10 @@ PUBLIC = {  # name -> where it lives
     "evaluate": "regard.commands.evaluate",
     "embed": "regard.commands.embed",
     "fill": "regard.commands.fill",
+    "generate": "regard.commands.generate",
+    "prompt": "regard.commands.prompt",
+    "senses": "regard.commands.senses",
+    "vectors": "regard.commands.vectors",
     "probe": "regard.commands.probe",
     "convert": "regard.commands.convert",
     "verify": "regard.commands.verify",
@@ -34,9 +38,11 @@ PUBLIC = {  # name -> where it lives
     "Tokenizer": "regard.text.tokenizer",
     "Translator": "regard.tasks.translate",
     "Reader": "regard.tasks.reader",
+    "Writer": "regard.tasks.writer",
     "Finetuned": "regard.tasks.finetuned",
     "Beam": "regard.decoding.beam",
     "Sampling": "regard.decoding.sample",
+    "Writing": "regard.decoding.generate",
     "Problem": "regard.errors",
 }
 __all__ = [*PUBLIC, "__version__"]

@@ -14,15 +14,19 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
 import pytest
 import torch
+from typer.core import TyperGroup
+from typer.main import get_command
 
-from regard.cli import main
+from regard.cli import app, main
 from regard.config import update
 from regard.models import marian
+from regard.models.published_translator import PublishedTranslator
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -31,10 +35,15 @@ ENVIRONMENT = os.environ | {
     "OMP_NUM_THREADS": "1",  # tiny tensors: more threads only wait for each other
 }
 TRANSLATING, READING = ("Translate", "Everything else"), ("Read with BERT and its relatives",)  # sections
+WRITING = ("Write with language models",)
 WORDS = {"a": "ein", "man": "mann", "dog": "hund", "rides": "fährt", "sees": "sieht", "bicycle": "fahrrad", ".": "."}
 QUICK = {  # what makes a command short, by how it begins; the last of several equal options wins
     "regard train translate": "--steps 4 --warmup 2 --evaluate-every 2 --save-every 2 --vocab 120 --budget 256",
+    "regard train text": "--steps 4 --warmup 2 --evaluate-every 2 --save-every 2 --budget 256",
     "regard pretrain": "--steps 4 --evaluate-every 2 --save-every 4 --vocab 60 --budget 256 --longest 24",
+    "regard pretrain gpt2": "--vocab 300",  # 256 bytes among them
+    "regard pretrain t5": "--vocab 200",  # 100 sentinels among them
+    "regard vectors train": "--epochs 1",
     "regard finetune": "--epochs 1",
     "regard glue": "--epochs 1",
 }
@@ -46,6 +55,11 @@ SHAPES = {
     "bert-small": ["embedding.width=16", *TINY],
     "electra-small": ["embedding.width=8", *TINY],
     "distilbert-base": ["embedding.width=16", *TINY],
+    "gpt2-small": ["embedding.width=16", *TINY, "embedding.longest=128"],
+    "awd-lstm": ["embedding.width=16", "recurrent.width=20", "recurrent.last=16"],
+    "transformer-xl-small": ["embedding.width=16", *TINY[1:], "memory=16"],
+    "elmo-small": ["embedding.width=16", "recurrent.width=16", "recurrent.last=16", "recurrent.cells=24"],
+    "t5-small": ["embedding.width=32", *STACKS],
 }
 
 
@@ -78,7 +92,7 @@ def in_python(sections: tuple[str, ...], call: str, more: str) -> str:
 
 @pytest.mark.parametrize("language", ["sh", "python"])
 def test_no_block_is_left_out(language):
-    assert len(blocks(language, TRANSLATING + READING)) == README.count(f"```{language}\n") > 0
+    assert len(blocks(language, TRANSLATING + READING + WRITING)) == README.count(f"```{language}\n") > 0
 
 
 # Translating
@@ -106,7 +120,8 @@ def make_opus(folder: Path, lines: list[str]) -> None:
     sizes = {"vocab": len(pieces), "width": 16, "longest": 32}
     model = marian.Marian(update(marian.SILENT, {"embedding": sizes, "encoder": stack, "decoder": stack}))
     rules = marian.BODY + marian.tables({}, shared=True)
-    published = marian.PublishedMarian(model, {"model_type": "marian"}, {}, rules, {}, {})
+    theirs = marian.SETTINGS.save(model.config, {"model_type": "marian"})
+    published = PublishedTranslator(model, theirs, {}, rules, {}, {})
     tensors = published.files().pop("model.safetensors")
     folder.mkdir(parents=True)
     torch.save(tensors, folder / "pytorch_model.bin")
@@ -144,11 +159,12 @@ def test_every_command_of_translating_and_the_python_run(tmp_path):
 # Reading
 
 
-def make_examples(folder: Path) -> None:
+def make_examples(folder: Path, more: Sequence[str] = ()) -> None:
     draw = random.Random(1)
+    words = ["the", "cat", "dog", "sat", "mat", "and", "too", *more]
 
     def sentence() -> str:
-        return " ".join(draw.choices(["the", "cat", "dog", "sat", "mat", "and", "too"], k=draw.randint(3, 8)))
+        return " ".join(draw.choices(words, k=draw.randint(3, 8)))
 
     def labelled(count: int) -> str:
         texts = [sentence() for _ in range(count)]
@@ -172,39 +188,71 @@ def make_examples(folder: Path) -> None:
 
 
 @pytest.fixture
-def at_hand(small_bert, tmp_path, monkeypatch):
-    """All that the README's commands on encoders need, in the folder that is worked in."""
-    make_examples(tmp_path)
-    for name in ("bert-base-uncased", "bert-base-cased"):
-        shutil.copytree(small_bert, tmp_path / name)
+def workplace(tmp_path, monkeypatch):
+    """An empty folder that is worked in."""
     monkeypatch.chdir(tmp_path)
     pipe = signal.getsignal(signal.SIGPIPE)
     yield tmp_path
     signal.signal(signal.SIGPIPE, pipe)
 
 
-def test_every_command_of_reading_and_the_python_run(at_hand, monkeypatch, capsys):
-    """In this process, for torch loads slowly."""
-    printed = {}
-    for command in commands(READING):
-        monkeypatch.setattr(sys, "argv", shlex.split(command))
-        with pytest.raises(SystemExit) as ended:
-            main()
-        told = capsys.readouterr()
-        assert ended.value.code == 0, f"{command}\n{told.err}"
-        printed[" ".join(command.split()[:2])] = told.out
+@pytest.fixture
+def run_all(monkeypatch, capsys):
+    """Run the commands of sections in this process, for torch loads slowly: what each printed, the last of a kind."""
+
+    def run(sections: tuple[str, ...]) -> dict[str, str]:
+        printed = {}
+        for command in commands(sections):
+            monkeypatch.setattr(sys, "argv", shlex.split(command))
+            with pytest.raises(SystemExit) as ended:
+                main()
+            told = capsys.readouterr()
+            assert ended.value.code == 0, f"{command}\n{told.err}"
+            printed[" ".join(command.split()[:2])] = told.out
+        return printed
+
+    return run
+
+
+def test_every_command_of_reading_and_the_python_run(small_bert, workplace, run_all, capsys):
+    make_examples(workplace)
+    for name in ("bert-base-uncased", "bert-base-cased"):
+        shutil.copytree(small_bert, workplace / name)
+    printed = run_all(READING)
     assert printed["regard fill"].count("\n") == 2 * 5
     assert printed["regard classify"].split("\t")[0] in ("0", "1")
     assert printed["regard evaluate"].splitlines()[-4].startswith("accuracy ")
     assert printed["regard glue"].startswith("CoLA ")
-    assert (at_hand / "runs" / "electra" / "generator").is_dir()
+    assert (workplace / "runs" / "electra" / "generator").is_dir()
 
     call = 'train="reviews.tsv", dev="reviews-dev.tsv", out="runs/reviews")'
-    (at_hand / "readme.py").write_text(in_python(READING, call, "epochs=1.0"), "utf-8")
+    (workplace / "readme.py").write_text(in_python(READING, call, "epochs=1.0"), "utf-8")
     runpy.run_path("readme.py")
     told = capsys.readouterr()
     assert "is finished, at step" in told.err  # it said what the command had said
     assert told.out.startswith("Judged(label=") and told.out.endswith("(2, 16)\n")
+
+
+# Writing
+
+
+def test_every_command_of_writing_and_the_python_run(workplace, run_all, capsys):
+    make_examples(workplace, ["play", "man", "king", "woman"])
+    (workplace / "prompts.txt").write_text("the cat\nthe dog sat\n")
+    printed = run_all(WRITING)
+    written = [json.loads(line) for line in printed["regard generate"].splitlines()]
+    assert [one["prompt"] for one in written] == ["the cat"] * 3 + ["the dog sat"] * 3
+    assert [line.split()[0] for line in printed["regard prompt"].splitlines()[5:9]] == ["0", "1", "4", "16"]
+    assert (workplace / "curve.png").exists()
+    assert printed["regard vectors"].count("\n") == 8  # all words but those that were asked
+    assert "1. Olivia signed to do a Broadway play." in printed["regard senses"]
+    assert printed["regard evaluate"].startswith("BLEU ")  # T5's, which writes its answers
+
+    [code] = blocks("python", WRITING)
+    (workplace / "readme.py").write_text(code, "utf-8")
+    runpy.run_path("readme.py")
+    *_, last = capsys.readouterr().out.splitlines()
+    assert float(last) < 0
 
 
 # The tree
@@ -250,6 +298,22 @@ def test_what_a_page_names_is_there(page):
     links = set(re.findall(r"\]\((?!https?:)([^)#]+)\)", text))
     missing = {name for name in files if not (ROOT / name).exists()}
     assert not missing | {link for link in links if not (page.parent / link).exists()}
+
+
+def parsed(command: str) -> None:
+    """A command as far as its options: they are there, and can have these values.  Nothing is run."""
+    found, words = get_command(app), shlex.split(command)[1:]
+    while isinstance(found, TyperGroup):
+        found, words = found.commands[words[0]], words[1:]
+    found.make_context(command, words)
+
+
+@pytest.mark.parametrize("page", PAGES[1:], ids=lambda page: page.name)
+def test_the_commands_of_a_page_have_the_options_they_are_given(page):
+    fences = re.findall(r"^```sh\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    lines = [re.sub(r"(^|\s+)#.*", "", line) for block in fences for line in block.splitlines()]
+    for command in (part for line in lines for part in line.split(" | ") if part.startswith("regard ")):
+        parsed(re.sub(r" > \S+$", "", command))
 
 
 # The scores: what is said of Multi30k, here and in the recipes, is what docs/results says, to a tenth

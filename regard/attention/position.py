@@ -75,7 +75,7 @@ class Distance(Position):
         sought = (q + self.v.to(q.dtype)) / math.sqrt(q.shape[-1])
         looks = torch.einsum("bqhd,rhd->bhqr", rows.pad(sought), r.to(q.dtype))
         if memory_rows is rows or (rows.is_even and memory_rows.is_even):
-            # query i wants its columns from Q - i on: laid end to end, those begin R - 1 numbers apart, so nothing is copied
+            # query i wants the columns from Q - i on: laid end to end, R - 1 numbers apart, so that nothing is copied
             return looks.flatten(-2)[..., queries:].unflatten(-1, (queries, len(r) - 1))[..., :keys]
         places = (keys - distances(rows, memory_rows)).clamp(0, len(r) - 1)
         return looks.gather(-1, places[:, None].expand(-1, looks.shape[1], -1, -1))

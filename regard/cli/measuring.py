@@ -49,6 +49,7 @@ def evaluate(
     longest: Annotated[int, Option(help="Language models: tokens of a window; 0: what the model has.", min=0)] = 0,
     stride: Annotated[int, Option(help="Language models: from one window to the next; 0: half of one.", min=0)] = 0,
     streams: Annotated[int, Option(help="Language models: parts of the text read side by side.", min=1)] = 1,
+    memory: Annotated[int | None, Option(help="Transformer-XL: places remembered; by default its own.", min=0)] = None,
     json_: Json = False,
     out: Annotated[Path | None, Option(help="Write the translations, or the answers as JSON lines, here.")] = None,
     encoding: Encoding = "utf-8",
@@ -64,8 +65,9 @@ def evaluate(
     how = reading(text, second, label, choices, header, skip_bad, unlabelled, encoding)
     measuring = Measuring(longest, stride, streams)
     scored = run(
-        model, files, Beam(beam, penalty), lowercase=lowercase, reading=how, measuring=measuring, device=device
-    )
+        model, files, Beam(beam, penalty), lowercase=lowercase, reading=how, measuring=measuring, memory=memory,
+        device=device,
+    )  # fmt: skip
     if out:
         write_file(out, "".join(f"{line}\n" for line in scored.written()).encode())
     print(json.dumps(scored.to_dict()) if json_ else "\n".join(scored.lines()))

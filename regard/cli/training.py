@@ -26,6 +26,7 @@ from regard.cli.options import (
     reading,
 )
 from regard.commands.settings import FINETUNING, PRETRAINING, TRANSLATION
+from regard.training.settings import Schedule
 
 train_app = plain(help="Train a model from files.")
 app.add_typer(train_app, name="train")
@@ -37,20 +38,21 @@ def train_translate(
     train: Annotated[Files, Option(metavar="SOURCE TARGET", help="Parallel text, line by line; .gz and .xz too.")],
     dev: Annotated[Files, Option(metavar="SOURCE TARGET", help="Held-out text, to choose the best weights by.")],
     test: Annotated[Files | None, Option(metavar="SOURCE TARGET", help="Scored at the end.")] = None,
-    model: Annotated[str, Option(help="A preset; `regard show` lists them.")] = "transformer-small",
+    model: Annotated[
+        str, Option(help="A preset; or a folder or a name on the hub, to go on from.")
+    ] = "transformer-small",
     out: Annotated[Path | None, Option(help="The run's folder; the same again goes on with it.")] = None,
     tokenizer: Annotated[Kind, Option(help="How text is cut into pieces.")] = TRANSLATION.tokenizer,
     vocab: Annotated[int, Option(help="How many pieces.")] = TRANSLATION.vocab,
     shared: Annotated[bool, Option(help="One vocabulary for both languages.")] = TRANSLATION.shared,
     lowercase: Annotated[bool, Option(help="Forget upper case.")] = TRANSLATION.lowercase,
+    vectors: Annotated[Path | None, Option(help="Word vectors for the embedding of a preset to begin with.")] = None,
     longest: Annotated[int, Option(help="Pairs with more pieces are left out.")] = TRANSLATION.longest,
     budget: Annotated[int, Option(help="Tokens of a micro-batch.")] = TRANSLATION.budget,
     accumulate: Annotated[int, Option(help="Micro-batches a step.")] = TRAINING.accumulate,
     steps: Annotated[int, Option(help="Steps of the optimizer.")] = TRAINING.steps,
     rate: Annotated[float, Option(help="The highest learning rate.")] = OPTIMIZER.rate,
-    schedule: Annotated[
-        Literal["inverse-square-root", "linear", "cosine", "constant"], Option(help="How the rate falls after warm-up.")
-    ] = OPTIMIZER.schedule,
+    schedule: Annotated[Schedule, Option(help="How the rate falls after warm-up.")] = OPTIMIZER.schedule,
     warmup: Annotated[int, Option(help="Steps over which the rate rises.")] = OPTIMIZER.warmup,
     weight_decay: Annotated[float, Option(help="AdamW's decay of matrices.")] = OPTIMIZER.weight_decay,
     clip: Annotated[float, Option(help="The longest gradient; 0: any.")] = OPTIMIZER.clip,
@@ -80,7 +82,7 @@ def train_translate(
     run(
         "translate", model=model, out=out, set=tuple(settings or ()), allow_changed_data=allow_changed_data, **files,
         tokenizer=tokenizer, vocab=vocab, shared=shared, lowercase=lowercase, longest=longest, budget=budget,
-        smoothing=smoothing, encoding=encoding, training=training,
+        smoothing=smoothing, encoding=encoding, vectors=str(vectors or ""), training=training,
     )  # fmt: skip
 
 
@@ -93,7 +95,7 @@ def pretrain(
         str,
         Option(
             help="masked, masked+next-sentence, masked+order, replaced, distilled; next or both of a language model; "
-            "by default the paper's own."
+            "spans of a T5; by default the paper's own."
         ),
     ] = PRETRAINING.objective,
     pieces: Annotated[
@@ -102,6 +104,7 @@ def pretrain(
     out: Annotated[Path | None, Option(help="The run's folder; the same again goes on with it.")] = None,
     corpus: Annotated[Path | None, Option(help="Where the encoded text goes, for other runs to use too.")] = None,
     tokenizer: Annotated[Path | None, Option(help="A tokenizer.json or a folder; by default it is learned.")] = None,
+    vectors: Annotated[Path | None, Option(help="Word vectors for the embedding of a preset to begin with.")] = None,
     teacher: Annotated[Path | None, Option(help="The encoder to be distilled.")] = None,
     vocab: Annotated[int, Option(help="Pieces of a vocabulary that is learned.")] = PRETRAINING.vocab,
     lowercase: Annotated[bool, Option(help="Forget upper case.")] = PRETRAINING.lowercase,
@@ -114,9 +117,18 @@ def pretrain(
     accumulate: Annotated[int, Option(help="Micro-batches a step.")] = PRETRAINING.accumulate,
     steps: Annotated[int, Option(help="Steps of the optimizer.")] = PRETRAINING.steps,
     rate: Annotated[float, Option(help="The highest learning rate.")] = PRETRAINING.rate,
+    schedule: Annotated[Schedule, Option(help="How it falls after warm-up.")] = PRETRAINING.schedule,
     warmup: Annotated[float, Option(help="Share of the steps over which it rises.")] = PRETRAINING.warmup,
     weight_decay: Annotated[float, Option(help="AdamW's decay of matrices.")] = PRETRAINING.weight_decay,
+    beta2: Annotated[float, Option(help="AdamW's memory of squares.")] = PRETRAINING.betas[1],
+    clip: Annotated[float, Option(help="The longest gradient; 0: any.")] = PRETRAINING.clip,
+    discriminative: Annotated[
+        float, Option(help="A layer's rate is that of the one above it, divided by this.")
+    ] = PRETRAINING.discriminative,
     generator: Annotated[float, Option(help="replaced: the generator's share of the width.")] = PRETRAINING.generator,
+    filled_by: Annotated[
+        str, Option(metavar="FOLDER", help="replaced: a generator that has learned, and learns no more.")
+    ] = PRETRAINING.filled_by,
     precision: Precision = "",
     compile: Annotated[bool, Option(help="torch.compile the model.")] = PRETRAINING.compile,
     evaluate_every: Annotated[int, Option(help="Steps between looks at --dev.")] = PRETRAINING.evaluate_every,
@@ -133,10 +145,13 @@ def pretrain(
 
     run(
         model, texts, out=out, corpus=corpus, tokenizer=tokenizer, teacher=teacher, set=tuple(settings or ()),
+        vectors=vectors or "",
         dev=dev or [], objective=objective, pieces=pieces, vocab=vocab, lowercase=lowercase, share=share,
         whole_words=whole_words,
         longest=longest, later_longest=later_longest, later=later, budget=budget, accumulate=accumulate, steps=steps,
-        rate=rate, warmup=warmup, weight_decay=weight_decay, generator=generator, precision=precision, compile=compile,
+        rate=rate, schedule=schedule, warmup=warmup, weight_decay=weight_decay, betas=(PRETRAINING.betas[0], beta2),
+        clip=clip, discriminative=discriminative, generator=generator, filled_by=filled_by,
+        precision=precision, compile=compile,
         evaluate_every=evaluate_every, save_every=save_every, report_every=report_every, seed=seed, column=column,
         encoding=encoding, allow_changed_data=allow_changed_data,
     )  # fmt: skip
@@ -151,6 +166,7 @@ def finetune(
     test: Annotated[Path | None, Option(help="Scored at the end.")] = None,
     out: Annotated[Path | None, Option(help="The run's folder; the same again goes on with it.")] = None,
     tokenizer: Annotated[Path | None, Option(help="For a preset: a tokenizer.json, or a folder.")] = None,
+    vectors: Annotated[Path | None, Option(help="For a preset: word vectors for its embedding to begin with.")] = None,
     text: Text = None,
     second: Second = None,
     label: Label = None,
@@ -160,9 +176,25 @@ def finetune(
     unlabelled: Unlabelled = None,
     epochs: Annotated[float, Option(help="Times all is read; 0: by the number of examples.")] = FINETUNING.epochs,
     batch: Annotated[int, Option(help="Examples a step.")] = FINETUNING.batch,
-    rate: Annotated[float, Option(help="The highest learning rate; 0: by the model's width.")] = FINETUNING.rate,
+    ulmfit: Annotated[
+        bool | None,
+        Option("--ulmfit/--no-ulmfit", help="Fine-tune as ULMFiT does; by default for recurrent models that learned."),
+    ] = FINETUNING.ulmfit,
+    rate: Annotated[float, Option(help="The highest learning rate; 0: by the model.")] = FINETUNING.rate,
+    schedule: Annotated[
+        Schedule | None, Option(help="How it falls after warm-up; by default linear, ULMFiT: slanted.")
+    ] = FINETUNING.schedule,
+    discriminative: Annotated[
+        float | None, Option(help="A layer's rate is that of the one above it, divided by this; ULMFiT: 2.6.")
+    ] = FINETUNING.discriminative,
+    unfreeze: Annotated[
+        float | None, Option(help="Epochs until one more layer learns, from the top; 0: all do; ULMFiT: 1 or less.")
+    ] = FINETUNING.unfreeze,
     warmup: Annotated[float, Option(help="Share of the steps over which it rises.")] = FINETUNING.warmup,
     weight_decay: Annotated[float, Option(help="AdamW's decay of matrices.")] = FINETUNING.weight_decay,
+    language_weight: Annotated[
+        float | None, Option(help="Of language modelling beside the task; by default 0.5 for GPT's kind, else 0.")
+    ] = FINETUNING.language_weight,
     longest: Annotated[int, Option(help="Pieces of a row that are read.")] = FINETUNING.longest,
     best: Annotated[str, Option(help="Which weights are, as 'highest matthews'.")] = FINETUNING.best,
     patience: Annotated[int, Option(help="Evaluations to wait for a better one; 0: any.")] = FINETUNING.patience,
@@ -179,8 +211,10 @@ def finetune(
     run(
         model, task, train=train, dev=dev, test=test or "", out=out, tokenizer=tokenizer, set=tuple(settings or ()),
         reading=reading(text, second, label, choices, header, skip_bad, unlabelled, encoding),
-        epochs=epochs, batch=batch, rate=rate, warmup=warmup, weight_decay=weight_decay, longest=longest, best=best,
-        patience=patience, precision=precision, compile=compile, seed=seed, allow_changed_data=allow_changed_data,
+        vectors=vectors or "", epochs=epochs, batch=batch, ulmfit=ulmfit, rate=rate, schedule=schedule,
+        discriminative=discriminative, unfreeze=unfreeze, warmup=warmup, weight_decay=weight_decay,
+        language_weight=language_weight, longest=longest, best=best, patience=patience, precision=precision,
+        compile=compile, seed=seed, allow_changed_data=allow_changed_data,
     )  # fmt: skip
 
 

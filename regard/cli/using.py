@@ -80,7 +80,7 @@ def classify(
 ) -> None:
     """Label texts or pairs of texts, each with its probability; or give them numbers."""
     how = reading(text, second, header=header, encoding=encoding)
-    for found in predicted(("classify", "pair", "regress"), model, texts, file, how, device):
+    for found in predicted(("classify", "pair", "similar", "regress"), model, texts, file, how, device):
         if json_:
             print(json.dumps(as_json(found), ensure_ascii=False))
         else:

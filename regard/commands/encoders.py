@@ -29,8 +29,11 @@ def encoder_of(
         if tokenizer:
             raise UsageProblem(f"{model} has a tokenizer of its own; leave out {tokenizer}")
         for path, _ in map(settings_of, settings):
-            if not path.endswith("dropout"):
-                raise UsageProblem(f"--set {path}: {model} has learned as it is, and only dropout can be changed")
+            if not path.endswith(("dropout", "mixed", "pool")):
+                raise UsageProblem(
+                    f"--set {path}: {model} has learned as it is; only dropout can be changed, and of some families "
+                    "what their heads read (pool, mixed)"
+                )
         try:
             reader = load_reader(model)
         except Problem as problem:
@@ -63,16 +66,27 @@ def new_reader(preset: str, tokenizer: Tokenizer, settings: Sequence[str] = (), 
     bare = next(iter(PUBLISHED[family].heads.values()))
     config = changed(ENCODERS[preset], settings)
     config = replace(config, embedding=replace(config.embedding, vocab=tokenizer.size))
+    tokenizer = between_ends(tokenizer) if hasattr(config, "recurrent") else tokenizer
     torch.manual_seed(seed)
     reader = Reader(new_encoder(family, config, {head.role for head in bare}), tokenizer)
     tell_others(reader)
     return reader
 
 
+def between_ends(tokenizer: Tokenizer) -> Tokenizer:
+    """For language models, whose texts followed one another: all that stood before one was the end of another."""
+    from regard.text.vocabulary import ENDS
+
+    end = next((name for name in ENDS if tokenizer.special(name) is not None), None)
+    if end is None or tokenizer.frame.around():  # it says itself what stands around a text
+        return tokenizer
+    return tokenizer.framed_by(f"{end} $A {end}", f"{end} $A {end} $B {end}")
+
+
 def changed(config: EncoderConfig, settings: Sequence[str]) -> EncoderConfig:
     """A config with `path=value` changes.  Unless these ask for it there is no dropout of attention weights, whatever
     a published config says, for the fast kernel has none."""
-    config = change(config, ATTENTION_DROPOUT, 0.0)
+    config = change(config, ATTENTION_DROPOUT, 0.0) if hasattr(config, "stack") else config
     for setting in settings:
         config = change(config, *settings_of(setting))
     return config

@@ -93,6 +93,7 @@ def evaluate(
     edges: tuple[int, ...] = EDGES,
     reading: Reading = READING,
     measuring: Measuring | None = None,
+    memory: int | None = None,
     device: str | None = None,
 ) -> Evaluation | Answered | Told:
     """Score a translator on a source file and its target file, a fine-tuned model on a file of examples, or a language
@@ -102,13 +103,13 @@ def evaluate(
 
     found, name = (load(model, device), str(model)) if isinstance(model, str | Path) else (model, "the model")
     if isinstance(found, Reader) and found.tells:
-        return evaluate_language(found, data, measuring, reading)
-    wanted = 2 if isinstance(found, Translator) else 1
-    if len(data) != wanted:
-        what = "a source file and its target file" if wanted == 2 else "one file of examples"
+        return evaluate_language(longer(found, memory), data, measuring, reading)
+    counts = (1,) if not isinstance(found, Translator) else (1, 2) if found.template else (2,)
+    if len(data) not in counts:
+        what = "one file of examples" if 1 in counts else "a source file and its target file"
         raise UsageProblem(f"{name} is scored on {what}; given were {len(data)}: {' '.join(map(str, data))}")
     if isinstance(found, Translator):
-        return evaluate_translator(found, data, how, lowercase=lowercase, edges=edges, encoding=reading.encoding)
+        return evaluate_translator(found, data, how, lowercase=lowercase, edges=edges, reading=reading)
     return evaluate_answers(finetuned_of(found, name), data[0], reading)
 
 
@@ -120,6 +121,15 @@ def evaluate_language(reader: Reader, files: Sequence[str | Path], how: Measurin
         text = Corpus.make(files, reader.tokenizer, Path(folder) / "text", encoding=reading.encoding, whole=True)
         found = measured(reader.model, text, told_after(reader.tokenizer), how or MEASURING)
         return Told(found.scores(), text.lines())
+
+
+def longer(reader: Reader, memory: int | None) -> Reader:
+    """The same with another memory than it was trained with, where it has one."""
+    if memory is not None:
+        if not hasattr(reader.model.encoder, "remember"):
+            raise UsageProblem(f"memory={memory}: only a model that remembers, as Transformer-XL does, has one")
+        reader.model.encoder.remember(memory)
+    return reader
 
 
 def evaluate_answers(finetuned: Finetuned, path: str | Path, reading: Reading) -> Answered:
@@ -135,14 +145,18 @@ def evaluate_translator(
     *,
     lowercase: bool = False,
     edges: tuple[int, ...] = EDGES,
-    encoding: str = "utf-8",
+    reading: Reading = READING,
 ) -> Evaluation:
-    """Translate a source file and compare with its target file, line by line."""
+    """Translate a source file and compare with its target file, line by line; or do so with a file of examples, as the
+    model's template has them."""
     from regard.data.parallel import read_parallel
+    from regard.data.templates import read_pairs
     from regard.tasks.metrics import bleu, bleu_by_length, chrf, exact_match
 
-    source, target = data
-    pairs = read_parallel(source, target, encoding)
+    if len(data) == 1:
+        pairs = read_pairs(data[0], translator.template, reading)
+    else:
+        pairs = read_parallel(data[0], data[1], reading.encoding)
     sources, references = pairs.sources, pairs.targets
     written = [best[0] for best in translator.translate(sources, how)]
     hypotheses = [one.text for one in written]

@@ -31,6 +31,7 @@ def finetune(
     from regard.commands.encoders import encoder_of
     from regard.commands.finetuning_run import FinetuningRun
     from regard.commands.settings import FINETUNING
+    from regard.commands.vector_start import begin_from, vectors_for
     from regard.tasks.finetuned import TASKS
 
     if task not in TASKS:
@@ -38,4 +39,7 @@ def finetune(
     folder = Path(out) if out else Path("runs") / f"{task}-{Path(model).name}"
     told = {name: str(value) if isinstance(value, Path) else value for name, value in settings.items()}
     run = FinetuningRun(update(FINETUNING, told), str(model), task, folder)
-    return run.go(*encoder_of(model, tokenizer, set, run.settings.seed), allow_changed_data)
+    vectors = vectors_for(run.settings.vectors, str(model), set)
+    reader, config = encoder_of(model, tokenizer, set, run.settings.seed)
+    begin_from(vectors, reader.model.encoder.embed, reader.tokenizer)
+    return run.go(reader, config, allow_changed_data)

@@ -18,18 +18,25 @@ from regard.data.framed import ExampleBatches
 from regard.data.labelled import Labelled, overlap
 from regard.data.lines import fingerprint
 from regard.errors import UsageProblem
-from regard.models.encoder import EncoderConfig
+from regard.models import ENCODERS
+from regard.models.encoder import EncoderConfig, HeadedEncoder
 from regard.objectives.objective import Asked
 from regard.tasks.finetuned import TASKS, Finetuned, with_task
 from regard.tasks.metrics import Score
 from regard.tasks.reader import Reader
+from regard.tasks.transformation import with_language
 from regard.training.loop import Outcome, train
 from regard.training.parallel import here, is_first, rank_count
-from regard.training.settings import OptimizerConfig, TrainingConfig
+from regard.training.settings import OptimizerConfig, Schedule, TrainingConfig
 
 ENOUGH = 1000  # steps: small sets are read more often (Mosbach et al., 2021)
 EPOCHS = 3, 20  # at least, at most
 RATE, WIDTH, MOST = 5e-5, 768, 1e-4  # the rate at this width; narrower models take larger steps, up to the most
+RECURRENT_RATE, ULMFIT_RATE = 1e-3, 1e-2  # of recurrent models, whose steps are larger
+
+Manner = tuple[Schedule, tuple[float, float], float]  # schedule, betas, and what divides the rates from part to part
+PLAIN: Manner = "linear", (0.9, 0.999), 1.0
+ULMFIT: Manner = "slanted", (0.7, 0.99), 2.6  # Howard and Ruder (2018)
 
 
 class FinetuningRun:
@@ -50,13 +57,14 @@ class FinetuningRun:
         finetuned, fresh = with_task(reader, self.name, self.task, config, settings.longest)
         finetuned.reader.model.to(device)
         examples = self.task.examples(finetuned.reader, self.train)
-        training = self.training(len(examples), config.width, device)
+        training = self.training(len(examples), finetuned.reader.model, device)
+        objective = with_language(self.task, finetuned.reader.model, settings.language_weight)
         if is_first():
             begun = {"name": self.model, "task": self.name, **to_dict(config)}
             claim(self.folder, {"settings": to_dict(settings), "model": begun})
             print(*self.facts(fresh, examples.notes, training), sep="\n", file=sys.stderr, flush=True)
         outcome = train(
-            Asked(finetuned.reader.model, self.task),
+            Asked(finetuned.reader.model, objective),
             ExampleBatches(examples, settings.batch, settings.seed),
             training, self.folder,
             evaluate=lambda: by_name(finetuned.evaluate(self.dev)),
@@ -73,20 +81,31 @@ class FinetuningRun:
             self.tell(finetuned)
         return finetuned
 
-    def training(self, examples: int, width: int, device: torch.device) -> TrainingConfig:
+    def training(self, examples: int, model: HeadedEncoder, device: torch.device) -> TrainingConfig:
         s, per_epoch = self.settings, math.ceil(examples / (self.settings.batch * rank_count()))
         epochs = s.epochs or min(max(ENOUGH / per_epoch, EPOCHS[0]), EPOCHS[1])
         steps = max(round(epochs * per_epoch), 1)
         every = max(min(per_epoch, steps // EPOCHS[0]), 1)
-        rate = s.rate or min(RATE * WIDTH / width, MOST)
         return TrainingConfig(
             steps=steps, seed=s.seed, compile=s.compile,
             precision=s.precision or ("bf16" if device.type == "cuda" else "float32"),
             report_every=min(50, every), evaluate_every=every, save_every=every, keep=1,
             best=s.best or f"highest {self.task.watched}", patience=s.patience,
-            optimizer=OptimizerConfig(
-                rate, "linear", int(s.warmup * steps), s.weight_decay, betas=(0.9, 0.999), epsilon=1e-6
-            ),
+            optimizer=self.optimizer(model, steps, per_epoch),
+        )  # fmt: skip
+
+    def optimizer(self, model: HeadedEncoder, steps: int, per_epoch: int) -> OptimizerConfig:
+        """What was asked for; else what is usual, or ULMFiT's way where a model of its kind has learned."""
+        s, recurrent = self.settings, model.finetuned_by == "ulmfit"
+        ulmfit = recurrent and self.model not in ENCODERS if s.ulmfit is None else s.ulmfit
+        rate = (ULMFIT_RATE if ulmfit else RECURRENT_RATE) if recurrent else usual_rate(model.encoder.config.width)
+        # The paper frees a part each epoch; in a short training sooner, that all may learn for half of it.
+        soon = min(per_epoch, steps // (2 * len(model.parts())))
+        schedule, betas, factor, unfreeze = (*ULMFIT, soon) if ulmfit else (*PLAIN, 0)
+        return OptimizerConfig(
+            s.rate or rate, s.schedule or schedule, int(s.warmup * steps), s.weight_decay, betas, 1e-6,
+            discriminative=factor if s.discriminative is None else s.discriminative,
+            unfreeze=unfreeze if s.unfreeze is None else math.ceil(s.unfreeze * per_epoch),
         )  # fmt: skip
 
     def facts(self, fresh: list[str], notes: Sequence[str], training: TrainingConfig) -> Iterator[str]:
@@ -97,6 +116,10 @@ class FinetuningRun:
         yield f"new, and to be learned: {', '.join(fresh)}" if fresh else "the head goes on with what it has learned"
         size, rate = self.settings.batch, training.optimizer.rate
         yield f"{training.steps:,} steps of {size} examples, rate {rate:.1e}, {training.precision}"
+        if training.optimizer.discriminative > 1:
+            yield f"from the heads down, each part's rate is that above it over {training.optimizer.discriminative:g}"
+        if training.optimizer.unfreeze:
+            yield f"the heads learn first, and one more part below them every {training.optimizer.unfreeze:,} steps"
 
     def tell(self, finetuned: Finetuned) -> None:
         """How good the chosen weights are on the files that were held out."""
@@ -114,9 +137,14 @@ class FinetuningRun:
             f"- trained on: {len(self.train):,} examples of {s.train}",
             f"- steps: {outcome.step} ({outcome.stopped_because}) of {s.batch} examples; weights: the {outcome.chosen}",
             f"- {training.watched} on {s.dev}: {outcome.best}",
-            f"- rate: {training.optimizer.rate:g}; seed: {s.seed}; regard {__version__}",
+            f"- rate: {training.optimizer.rate:g}, {training.optimizer.schedule}; seed: {s.seed}; regard {__version__}",
             "",
         ])  # fmt: skip
+
+
+def usual_rate(width: int) -> float:
+    """A Transformer's: by its width."""
+    return min(RATE * WIDTH / width, MOST)
 
 
 def by_name(scores: list[Score]) -> dict[str, float]:

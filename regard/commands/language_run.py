@@ -12,6 +12,7 @@ from regard.data.stream import Shuffled, Streams
 from regard.data.whole import whole_texts
 from regard.errors import UsageProblem
 from regard.models import ENCODERS, family_of
+from regard.objectives.around import Around, Before
 from regard.objectives.language import Both, Next
 from regard.objectives.objective import Asked, Objective
 from regard.tasks.measuring import Measuring, measured, told_after
@@ -21,7 +22,7 @@ from regard.training.loop import Evaluate
 from regard.training.parallel import is_first, rank_count
 from regard.training.resume import wait_for
 
-OBJECTIVES: dict[str, type[Objective]] = {"next": Next, "both": Both}
+OBJECTIVES: dict[str, type[Objective]] = {"next": Next, "before": Before, "both": Both, "around": Around}
 
 
 class LanguageRun(PretrainingRun):
@@ -56,10 +57,10 @@ class LanguageRun(PretrainingRun):
 
     def evaluation(self, asked: Asked, reader: Reader, parts: list[str]) -> Evaluate:
         s, dev = self.settings, self.held_out(reader.tokenizer)
-        if parts == ["both"]:
+        if parts != ["next"]:
             rows = Shuffled(dev, s.longest, s.budget, 0)
             return lambda: judged(asked, rows)
-        first, how = told_after(reader.tokenizer), Measuring(s.longest, streams=max(s.budget // s.longest, 1))
+        first, how = told_after(reader.tokenizer), Measuring(s.longest, s.longest, max(s.budget // s.longest, 1))
 
         def evaluate() -> dict[str, float]:
             found = measured(asked.model, dev, first, how, most=EVALUATED * s.budget)

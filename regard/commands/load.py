@@ -23,6 +23,7 @@ def load(model: str | Path, device: str | None = None) -> Translator | Reader | 
     from regard.tasks.finetuned import finetuned
     from regard.tasks.reader import Reader
     from regard.tasks.translate import Translator
+    from regard.tasks.writer import Writer
 
     folder = Path(model) if Path(model).is_dir() else fetched(str(model))
     if not (folder / CONFIG).exists() and (folder / "model").is_dir():
@@ -32,7 +33,9 @@ def load(model: str | Path, device: str | None = None) -> Translator | Reader | 
     family, _ = read_json(folder / CONFIG)
     if family in (*FAMILIES, *PUBLISHED_TRANSLATORS):
         return Translator.load(folder, device)
-    return finetuned(Reader.load(folder, device))
+    reader = Reader.load(folder, device)
+    found = finetuned(reader)
+    return Writer.of(reader) if found is reader and reader.tells else found
 
 
 def load_translator(model: str | Path | Translator, device: str | None = None) -> Translator:

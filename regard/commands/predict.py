@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 TOGETHER = 1024  # inputs answered at once, so that a stream of any length needs bounded memory
 TABLES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".json", ".parquet")
-KINDS: dict[str, Any] = {"tag": "classify", "answer": "pair"}  # what tables of these are like; others are their own
-LEAST = {"pair": 2, "answer": 2, "choose": 3}  # texts that belong together; of others one will do
+KINDS: dict[str, Any] = {"similar": "pair", "tag": "classify", "answer": "pair"}  # whose tables are another's
+LEAST = {"pair": 2, "similar": 2, "answer": 2, "choose": 3}  # texts that belong together; of others one will do
 
 
 def predict(
@@ -31,7 +31,7 @@ def predict(
         yield from finetuned.predict(some)
 
 
-classify = partial(predict, tasks=("classify", "pair", "regress"))
+classify = partial(predict, tasks=("classify", "pair", "similar", "regress"))
 choose = partial(predict, tasks=("choose",))
 tag = partial(predict, tasks=("tag",))
 answer = partial(predict, tasks=("answer",))

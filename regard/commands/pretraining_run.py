@@ -22,7 +22,7 @@ from regard.data.stream import Shuffled, Streams
 from regard.errors import Problem, UsageProblem
 from regard.layers.longest import longest_row
 from regard.models import ENCODERS, PUBLISHED, family_of
-from regard.models.encoder import Encoder, EncoderConfig, Role
+from regard.models.encoder import EncoderConfig, HeadedEncoder, Role
 from regard.models.heads import layout_for, with_heads
 from regard.models.published import Published
 from regard.objectives.distilled import Distilled, layers_from_teacher
@@ -49,17 +49,19 @@ OWN = {  # what the papers ask, and how their vocabularies are made
     "distilbert": ("distilled", "wordpiece"),
     "albert": ("masked+order", "unigram"),
     "electra": ("replaced", "wordpiece"),
+    "bigram": ("next", "words"),
     "openai-gpt": ("next", "byte-bpe"),
     "gpt2": ("next", "byte-bpe"),
     "transformer-xl": ("next", "words"),
     "lstm": ("next", "words"),
     "elmo": ("both", "words"),
+    "context2vec": ("around", "words"),
 }
 HEADS: dict[str, Role] = {
     "masked": "masked", "next-sentence": "next", "order": "next", "replaced": "replaced", "distilled": "masked",
-    "next": "write", "both": "write",
+    "next": "write", "before": "write", "both": "write", "around": "masked",
 }  # fmt: skip
-ALONE = ("replaced", "distilled", "next", "both")
+ALONE = ("replaced", "distilled", "next", "before", "both", "around")
 PAIRS: dict[str, Pairs] = {"next-sentence": "next", "order": "order"}
 
 
@@ -90,7 +92,7 @@ class PretrainingRun:
                 raise Problem(f"{path}: there is no such file. Check the path.")
         layout_for(PUBLISHED[family], family, {HEADS[part] for part in self.parts(family, teacher)})
         with torch.device("meta"):
-            places = longest_row(Encoder(config))
+            places = longest_row(PUBLISHED[family].kind(config))
         longest = max(self.settings.longest, self.settings.later_longest)
         if longest > places:
             raise UsageProblem(f"rows of {longest} tokens are asked for, and the model has places for {places}")
@@ -147,7 +149,7 @@ class PretrainingRun:
         reader.model.eval()
         if is_first():
             reader.save(self.folder / "model", self.card(parts, outcome))
-            if isinstance(asked.objective, Replaced):
+            if isinstance(asked.objective, Replaced) and not asked.objective.learned:
                 self.save_generator(asked.objective, reader)
         return reader
 
@@ -183,11 +185,11 @@ class PretrainingRun:
             s.share, s.whole_words,
         )  # fmt: skip
         if parts == ["replaced"]:
+            if s.filled_by:
+                return Replaced(hiding, self.filling(reader), learned=True)
             return Replaced(hiding, generator_of(reader.model, s.generator))
         if parts == ["distilled"]:
-            taught = load_reader(str(teacher), "cpu").model
-            if "masked" not in taught.heads:
-                raise Problem(f"{teacher} cannot fill hidden words; give a teacher that was trained to")
+            taught = can_fill(load_reader(str(teacher), "cpu"), teacher).model
             distilled = Distilled(hiding, taught)
             distilled.teacher_of(reader.model)  # do they fit?  Before the text is encoded, not after
             if self.model in ENCODERS:
@@ -195,6 +197,15 @@ class PretrainingRun:
             return distilled
         objectives = [Masked(hiding) if part == "masked" else SecondText() for part in sorted(parts)]
         return objectives[0] if len(objectives) == 1 else Together(*objectives)
+
+    def filling(self, reader: Reader) -> HeadedEncoder:
+        """The model that fills places for this one to judge; they must mean the same by a number."""
+        found = can_fill(load_reader(self.settings.filled_by, "cpu"), self.settings.filled_by)
+        if found.tokenizer.to_json() != reader.tokenizer.to_json():
+            raise Problem(
+                f"{self.settings.filled_by} has another vocabulary than {self.model}; give one that has the same"
+            )
+        return found.model
 
     def batches(self, corpus: Corpus, reader: Reader, parts: list[str]) -> CorpusBatches | InTurn | Shuffled | Streams:
         """The text as rows; where that is asked for, short ones first and long ones at the end."""
@@ -230,7 +241,8 @@ class PretrainingRun:
             precision=s.precision or ("bf16" if device.type == "cuda" else "float32"),
             report_every=s.report_every, evaluate_every=s.evaluate_every, save_every=s.save_every,
             optimizer=OptimizerConfig(
-                s.rate, "linear", int(s.warmup * s.steps), s.weight_decay, betas=(0.9, 0.999), epsilon=1e-6
+                s.rate, s.schedule, int(s.warmup * s.steps), s.weight_decay, s.betas, epsilon=1e-6, clip=s.clip,
+                discriminative=s.discriminative,
             ),
         )  # fmt: skip
 
@@ -260,6 +272,12 @@ class PretrainingRun:
             f"- rate: {s.rate:g}; seed: {s.seed}; regard {__version__}",
             "",
         ])  # fmt: skip
+
+
+def can_fill(reader: Reader, name: object) -> Reader:
+    if "masked" not in reader.model.heads:
+        raise Problem(f"{name} cannot fill hidden words; give one that was trained to: --objective masked")
+    return reader
 
 
 def judged(asked: Asked, dev: CorpusBatches | Shuffled) -> dict[str, float]:

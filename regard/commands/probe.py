@@ -106,12 +106,14 @@ class Probe(ABC):
         """The mix of layers that serves the labels best; of as many examples as there is room for."""
         import torch
 
-        from regard.tasks.mix import learn_mix
+        from regard.tasks.mix import learn_mix, stacked
 
         config = reader.model.encoder.config
         layers, width = config.layers + 1, config.width
         some = self.sample(ROOM // (layers * width))
-        vectors = self.vectors(reader, [self.known[i] for i in some], lambda every: torch.cat(every, -1))
+        vectors = self.vectors(
+            reader, [self.known[i] for i in some], lambda every: stacked(every).transpose(0, 1).flatten(1)
+        )
         _, labels = np.unique(self.flat([self.labels[i] for i in some]), return_inverse=True)
         states = torch.from_numpy(vectors).float().view(-1, layers, width)
         return learn_mix(states, torch.from_numpy(labels), STRENGTH, self.seed)

@@ -12,7 +12,7 @@ from regard.errors import Problem
 from regard.training.resume import differences
 
 RUN = "run.json"
-FILES = ("train", "dev", "test", "texts")  # settings that name files: these may move
+FILES = ("train", "dev", "test", "texts", "vectors")  # settings that name files: these may move
 
 
 def claim(folder: Path, mine: dict[str, Any]) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
 from regard.data.reading import Reading
 from regard.errors import UsageProblem
-from regard.training.settings import OptimizerConfig, TrainingConfig
+from regard.training.settings import OptimizerConfig, Schedule, TrainingConfig
 
 
 def for_translation() -> TrainingConfig:
@@ -19,16 +20,19 @@ def for_translation() -> TrainingConfig:
 
 @dataclass(frozen=True)
 class TranslationSettings:
-    train: tuple[str, ...] = ()  # a source file and a target file
+    train: tuple[str, ...] = ()  # a source file and a target file; with a template, one file of examples
     dev: tuple[str, ...] = ()
     test: tuple[str, ...] = ()
     tokenizer: Literal["bpe", "byte-bpe", "wordpiece", "unigram", "words", "characters"] = "bpe"
     vocab: int = 8000
     shared: bool = True  # one vocabulary for both languages
     lowercase: bool = False
+    vectors: str = ""  # a file of word vectors that the embedding of a preset begins with
     longest: int = 256  # pieces; longer pairs are left out of training
     budget: int = 4096  # tokens of a micro-batch
     smoothing: float = 0.1
+    template: str = ""  # what makes a text of an example
+    reading: Reading = field(default_factory=Reading)  # of examples
     encoding: str = "utf-8"
     training: TrainingConfig = field(default_factory=for_translation)
 
@@ -49,11 +53,17 @@ class FinetuningSettings:
     dev: str = ""
     test: str = ""
     reading: Reading = field(default_factory=Reading)
+    vectors: str = ""  # a file of word vectors that the embedding of a preset begins with
     epochs: float = 0.0  # 0: by the number of examples
     batch: int = 32  # examples of a step
-    rate: float = 0.0  # 0: by the width of the model
+    ulmfit: bool | None = None  # by default for recurrent models that have learned; what is said below goes before it
+    rate: float = 0.0  # 0: by the model
+    schedule: Schedule | None = None  # by default linear, or ULMFiT's slanted
+    discriminative: float | None = None  # by default 1, or ULMFiT's 2.6: each part's rate is that above it, over this
+    unfreeze: float | None = None  # epochs until one more part learns, from the top; by default 0, all from the first
     warmup: float = 0.1  # share of the steps over which the rate rises
     weight_decay: float = 0.01
+    language_weight: float | None = None  # of telling the texts beside the task; by default GPT's 0.5 for its kind
     longest: int = 512  # pieces of a row, or fewer where the model's places end
     best: str = ""  # as in "highest matthews"; by default as the task has it
     patience: int = 0
@@ -68,6 +78,10 @@ class FinetuningSettings:
             raise UsageProblem(f"epochs={self.epochs}, rate={self.rate}: give more than 0, or 0 to leave it to regard")
         if not 0 <= self.warmup <= 1:
             raise UsageProblem(f"warmup={self.warmup}: give a share of the steps, from 0 to 1")
+        if not 0 <= (self.unfreeze or 0) < math.inf:
+            raise UsageProblem(f"unfreeze={self.unfreeze}: give epochs, or 0 to let all learn from the first step")
+        if not 0 <= (self.language_weight or 0) < math.inf:
+            raise UsageProblem(f"language_weight={self.language_weight}: give 0 (none) or more")
 
 
 FINETUNING = FinetuningSettings()
@@ -81,6 +95,7 @@ class PretrainingSettings:
     pieces: Literal["", "bpe", "byte-bpe", "wordpiece", "unigram", "words", "characters"] = ""  # likewise
     vocab: int = 30_000  # of the vocabulary that is learned, where none is given
     lowercase: bool = False
+    vectors: str = ""  # a file of word vectors that the embedding of a preset begins with
     share: float = 0.15  # of the pieces that are hidden
     whole_words: bool = False
     longest: int = 128  # tokens of a row,
@@ -90,9 +105,14 @@ class PretrainingSettings:
     accumulate: int = 1
     steps: int = 100_000
     rate: float = 1e-4
+    schedule: Schedule = "linear"
     warmup: float = 0.1  # share of the steps over which the rate rises
     weight_decay: float = 0.01
+    betas: tuple[float, float] = (0.9, 0.999)
+    clip: float = 1.0  # the longest gradient; 0: any
+    discriminative: float = 1.0  # each part's rate is that of the part above it, divided by this
     generator: float = 0.25  # the share of the model's width that ELECTRA's generator has
+    filled_by: str = ""  # or a folder whose model fills the places for ELECTRA, and learns no more
     precision: Literal["", "float32", "bf16"] = ""  # by default bf16 on a GPU
     compile: bool = False
     evaluate_every: int = 1000

@@ -70,11 +70,10 @@ def configured(preset: str, settings: tuple[str, ...], presets: Mapping[str, Any
 
 
 def make_model(config: Any) -> Any:
-    from regard.models import FAMILIES
-    from regard.models.encoder import Encoder, EncoderConfig
+    from regard.models import FAMILIES, PUBLISHED
 
-    kinds = [*FAMILIES.values(), (EncoderConfig, Encoder)]
-    return next(module for kind, module in kinds if isinstance(config, kind))(config)
+    kinds = dict([*FAMILIES.values(), *((type(family.default), family.kind) for family in PUBLISHED.values())])
+    return kinds[type(config)](config)
 
 
 def flops(module: Any) -> int:

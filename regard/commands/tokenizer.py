@@ -20,12 +20,14 @@ def tokenizer(
     out: str | Path | None = None,
     encoding: str = "utf-8",
 ) -> Tokenizer:
-    """Train a tokenizer of a kind (bpe, byte-bpe, wordpiece, unigram, words, characters) on text files."""
+    """Train a tokenizer of a kind (bpe, byte-bpe, wordpiece, unigram, words, characters) on text files.  That of bytes
+    is GPT-2's, with its one special token."""
     from regard.data.lines import read_lines
-    from regard.text.tokenizer import Tokenizer
+    from regard.text.tokenizer import GPT, SPECIAL, Tokenizer
 
     lines = chain.from_iterable(read_lines(path, encoding) for path in texts)
-    trained = Tokenizer.train(kind, lines, vocab, lowercase=lowercase)
+    special = GPT if kind == "byte-bpe" else SPECIAL
+    trained = Tokenizer.train(kind, lines, vocab, lowercase=lowercase, special=special)
     if out is not None:
         trained.save(Path(out))
     return trained

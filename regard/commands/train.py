@@ -11,7 +11,7 @@ from regard.errors import UsageProblem
 if TYPE_CHECKING:
     from regard.tasks.translate import Translator
 
-TASKS = ("translate",)
+TASKS = ("translate", "text")
 
 
 def train(
@@ -25,16 +25,34 @@ def train(
 ) -> Translator:
     """Train a model for a task; in a folder that holds the same run already, go on with it.
 
+    `model` is a preset, or a folder or a name on the hub to go on from.  To "translate" is to learn from pairs of
+    files; "text" is any task as text to text (T5), from files of examples that a `template` turns into texts.
     `settings` are the fields of TranslationSettings: train, dev, test, tokenizer, vocab, ..., and a dict for some of
     those of its training, as in training={"steps": 1000}; `set` has `path=value` changes to the model's config.
     """
     from regard.commands.settings import TRANSLATION
-    from regard.commands.show import configured
     from regard.commands.translation_run import TranslationRun
-    from regard.models import TRANSLATORS
+    from regard.commands.vector_start import vectors_for
+    from regard.data.templates import WHOLE
 
     if task not in TASKS:
         raise UsageProblem(f"no task is called {task!r}; {did_you_mean(task, TASKS)}")
-    folder = Path(out) if out else Path("runs") / f"{task}-{model}"
-    run = TranslationRun(update(TRANSLATION, settings), configured(model, set, TRANSLATORS), folder)
-    return run.go(allow_changed_data)
+    folder = Path(out) if out else Path("runs") / f"{task}-{Path(model).name}"
+    wanted = update(TRANSLATION, ({"template": WHOLE} if task == "text" else {}) | settings)
+    config, begun = begun_from(model, set)
+    vectors = vectors_for(wanted.vectors, model, set)
+    return TranslationRun(wanted, config, folder, begun, vectors).go(allow_changed_data)
+
+
+def begun_from(model: str, set: tuple[str, ...]) -> tuple[Any, Translator | None]:
+    """The config of the model to train, and the model itself if it has learned something."""
+    from regard.commands.load import load_translator
+    from regard.commands.show import configured
+    from regard.models import TRANSLATORS
+
+    if model in TRANSLATORS or not ("/" in model or Path(model).is_dir()):
+        return configured(model, set, TRANSLATORS), None
+    if set:
+        raise UsageProblem(f"{model} has learned as it is; leave out --set {' '.join(set)}")
+    translator = load_translator(model)
+    return translator.model.config, translator

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.data.parallel import Encoded, Parallel, Ragged
-from regard.text.tokenizer import Tokenizer
+from regard.text.vocabulary import Vocabulary
 
 MANY = 0.05  # the share from which on what is lost, unknown or double deserves a warning
 
@@ -35,7 +35,7 @@ class Side:
     unknown: float  # the share of pieces that the tokenizer does not know
 
     @classmethod
-    def of(cls, texts: Sequence[str], rows: Ragged, tokenizer: Tokenizer, extra: int) -> Side:
+    def of(cls, texts: Sequence[str], rows: Ragged, tokenizer: Vocabulary, extra: int) -> Side:
         """`extra` is how many ids of a row are no pieces of its text."""
         lengths = rows.lengths - extra
         total = int(lengths.sum())
@@ -87,7 +87,7 @@ class Description:
 
 
 def describe_parallel(
-    train: Parallel, encoded: Encoded, dev: Parallel, test: Parallel | None, source: Tokenizer, target: Tokenizer
+    train: Parallel, encoded: Encoded, dev: Parallel, test: Parallel | None, source: Vocabulary, target: Vocabulary
 ) -> Description:
     """What training on this text, encoded by these tokenizers, will see; and what dev and test share with it."""
     pairs = set(zip(train.sources, train.targets, strict=True))

@@ -12,7 +12,7 @@ import numpy as np
 
 from regard.data.lines import read_lines
 from regard.errors import Problem
-from regard.text.tokenizer import Tokenizer
+from regard.text.vocabulary import Vocabulary
 
 TOGETHER = 10_000  # pairs encoded at once, so that lists of Python numbers never fill the memory
 BREAKS = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")  # where some programs end a line; regard does not
@@ -99,7 +99,7 @@ def read_parallel(source: str | Path, target: str | Path, encoding: str = "utf-8
     return Parallel(sources, targets)
 
 
-def encode(pairs: Parallel, source: Tokenizer, target: Tokenizer, longest: int) -> Encoded:
+def encode(pairs: Parallel, source: Vocabulary, target: Vocabulary, longest: int) -> Encoded:
     """The ids of all pairs that have text on both sides and at most `longest` pieces on each."""
     kept: list[tuple[Ragged, Ragged]] = []
     empty = overlong = 0
@@ -119,7 +119,7 @@ def encode(pairs: Parallel, source: Tokenizer, target: Tokenizer, longest: int) 
 
 
 def _encoded(
-    pairs: Parallel, source: Tokenizer, target: Tokenizer
+    pairs: Parallel, source: Vocabulary, target: Vocabulary
 ) -> Iterator[tuple[list[list[int]], list[list[int]]]]:
     for start in range(0, len(pairs), TOGETHER):
         some = slice(start, start + TOGETHER)

@@ -64,7 +64,7 @@ class _Search:
         count, device = len(source), source.ids.device
         self.sentence = torch.arange(count, device=device)  # (S,) its number in the source
         self.limits = ends.limits(source)  # (S,)
-        self.written = torch.full((count * how.size, 1), ends.begin, device=device)  # (S * K, 1 + L)
+        self.written = ends.first(source).repeat_interleave(how.size)[:, None]  # (S * K, 1 + L)
         self.total = torch.full((count, how.size), -torch.inf, device=device)  # (S, K) log-probability
         self.total[:, 0] = 0.0  # all beams begin alike: let one speak
         self.ended = torch.full((count, how.size), -torch.inf, device=device)  # (S, K) scores of complete hypotheses

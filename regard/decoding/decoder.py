@@ -9,7 +9,8 @@ from typing import Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from regard.rows import Tokens
+from regard.errors import UsageProblem
+from regard.rows import Rows, Tokens
 
 S = TypeVar("S", bound="State")
 
@@ -42,12 +43,16 @@ class Hypothesis:
 class Ends:
     """Where writing begins and ends: the first token, the last, how long a row may become; what is never written."""
 
-    begin: int
+    begin: int | Tensor  # one token for all rows, or each row's own, (B,): where a prompt stopped
     end: int
     ratio: float = 2.0  # a row ends at ratio * its source's length + slack at the latest, whatever is beside it
     slack: int = 10
-    longest: int = sys.maxsize  # places the model has
+    longest: int | Tensor = sys.maxsize  # places the model has, or what is left of them for each row, (B,)
     never: tuple[int, ...] = ()  # tokens that are in the vocabulary, but not to be written
+
+    def first(self, source: Tokens) -> Tensor:  # (B,)
+        """The token that each row begins with."""
+        return torch.as_tensor(self.begin, device=source.ids.device).expand(len(source))
 
     def limits(self, source: Tokens) -> Tensor:  # (B,)
         return ((source.rows.lengths * self.ratio).long() + self.slack).clamp(max=self.longest)
@@ -59,3 +64,14 @@ class Ends:
         only_end = torch.full_like(logits[0], -torch.inf)
         only_end[self.end] = 0.0
         return torch.where(at_limit[:, None], only_end, logits)
+
+
+def prompted(prompts: Tokens) -> tuple[Tokens, Tensor]:
+    """Prompts that a language model is to go on with: what it reads first, and the last token of each, (B,), with which
+    writing begins, since nobody has told what follows it."""
+    if len(prompts) and int(prompts.rows.lengths.min()) < 1:
+        raise UsageProblem("a prompt without tokens gives nothing to begin with; begin it with the end of another text")
+    before = torch.ones_like(prompts.ids, dtype=torch.bool)
+    before[prompts.rows.last] = False
+    rows = Rows.of(prompts.rows.lengths - 1, prompts.ids.device)
+    return Tokens(prompts.ids[before], rows), prompts.ids[prompts.rows.last]

@@ -63,7 +63,7 @@ def sample(model: Decoder, source: Tokens, ends: Ends, how: Sampling = GREEDY) -
     written: list[list[int]] = [[] for _ in range(len(source))]
     total = torch.zeros(len(source), device=device)
     rows, limits = torch.arange(len(source), device=device), ends.limits(source)  # rows: those still being written
-    tokens, state = torch.full_like(rows, ends.begin), model.start(source)
+    tokens, state = ends.first(source), model.start(source)
     for length in range(1, int(limits.max()) + 1 if len(source) else 0):
         logits, state = model.step(tokens, state)
         logits = ends.allowed(logits, limits[rows] <= length)

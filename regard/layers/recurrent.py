@@ -1,11 +1,16 @@
-"""Recurrent layers over rows: vanilla, GRU or LSTM, one way or two ways, any depth."""
+"""Recurrent layers over rows: vanilla, GRU or LSTM, one way or two ways, any depth; and one way by itself, for language
+models, with the regularisers of AWD-LSTM (Merity et al., 2018)."""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from itertools import pairwise
+from typing import Any, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -13,12 +18,18 @@ from regard.errors import UsageProblem
 from regard.layers.sizes import DEEPEST, check_shares, check_sizes
 from regard.rows import Rows
 
+Cell = Literal["vanilla", "gru", "lstm"]
 CELLS = {"vanilla": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
+KERNELS: dict[str, Any] = {"vanilla": torch.rnn_tanh, "gru": torch.gru, "lstm": torch.lstm}
+
+# Weights that were dropped lie apart from the others, and projections have a slower kernel on a CPU: nobody can help it
+warnings.filterwarnings("ignore", "RNN module weights are not part of single contiguous chunk")
+warnings.filterwarnings("ignore", "LSTM with projections is not supported with oneDNN")
 
 
 @dataclass(frozen=True)
 class RecurrentConfig:
-    cell: Literal["vanilla", "gru", "lstm"] = "lstm"
+    cell: Cell = "lstm"
     width: int = 512  # of what comes out; each of two ways has half of it
     layers: int = 1
     two_way: bool = False  # forwards and backwards with weights of their own, concatenated
@@ -38,6 +49,9 @@ class Hidden:
 
     def select(self, chosen: Tensor) -> Hidden:
         return Hidden(tuple(part[:, chosen] for part in self.parts))
+
+    def detached(self) -> Hidden:
+        return Hidden(tuple(part.detach() for part in self.parts))
 
 
 class Recurrent(nn.Module):
@@ -83,3 +97,126 @@ class Recurrent(nn.Module):
             parts = tuple(torch.stack(part.chunk(2, -1), 1).flatten(0, 1) for part in parts)
         parts = tuple(part.contiguous() for part in parts)
         return parts if self.config.cell == "lstm" else parts[0]
+
+
+@dataclass(frozen=True)
+class WayConfig:
+    """Layers one above the other that all read one way."""
+
+    cell: Cell = "lstm"
+    width: int = 650  # of what comes out of each layer,
+    last: int = 650  # and of the last
+    layers: int = 2
+    cells: int | None = None  # more than the width, to which an LSTM projects them (Sak et al., 2014); None: as many
+    residual: bool = False  # above the first, a layer adds to what it reads
+    dropout: float = 0.0  # between layers, the same at every place of a row
+    weight_dropout: float = 0.0  # of the weights from state to state
+
+    def __post_init__(self) -> None:
+        check_sizes(self, "width", "last", "cells")
+        check_sizes(self, "layers", largest=DEEPEST)
+        check_shares(self, "dropout", "weight_dropout")
+
+    @property
+    def widths(self) -> list[int]:
+        return [*[self.width] * (self.layers - 1), self.last]
+
+
+class Layer(nn.Module):
+    """One layer that reads forwards, on from where each row stood."""
+
+    def __init__(self, config: WayConfig, inputs: int, width: int):
+        super().__init__()
+        self.config, self.width = config, width
+        projected = {"proj_size": width} if config.cells else {}
+        self.cells = CELLS[config.cell](inputs, config.cells or width, batch_first=True, **projected)
+
+    def forward(self, x: Tensor, rows: Rows, start: Hidden, packing: Packing | None) -> tuple[Tensor, Hidden]:
+        """The states of every token, (N, W), and where each row stands now.  Rows that are not even need a packing."""
+        if not rows.total:
+            return x.new_zeros(0, self.width), start
+        parts = [part.to(x.dtype) for part in start.parts]
+        if packing is None:
+            states, after = self.run(parts, rows.pad(x))
+            return rows.unpad(states), Hidden(tuple(after))
+        states, after = self.run([part[:, packing.chosen] for part in parts], x[packing.order], packing.sizes)
+        moved = (part.index_copy(1, packing.chosen, new.to(part)) for part, new in zip(parts, after, strict=True))
+        return states[packing.back], Hidden(tuple(moved))
+
+    def run(self, parts: list[Tensor], x: Tensor, sizes: Tensor | None = None) -> tuple[Tensor, list[Tensor]]:
+        """By torch's own kernel, which takes weights as they are given: (B, T, in), or (N, in) packed."""
+        kernel, whole = KERNELS[self.config.cell], [part.contiguous() for part in parts]
+        start = whole if self.config.cell == "lstm" else whole[0]
+        how = (True, 1, 0.0, self.training, False)  # biases, layers, dropout between them, in training, two ways
+        if sizes is None:
+            states, *after = kernel(x, start, self.weights(), *how, True)  # rows first
+        else:
+            states, *after = kernel(x, sizes, start, self.weights(), *how)
+        return states, after
+
+    def weights(self) -> list[Tensor]:
+        """Those of the cells; from state to state, some are dropped once for all places that are read together."""
+        to_state, from_state, *rest = self.cells.all_weights[0]
+        return [to_state, F.dropout(from_state, self.config.weight_dropout, self.training), *rest]
+
+    def nothing(self, rows: int, x: Tensor) -> Hidden:
+        """Where a row stands before its first token."""
+        sizes = [self.width] + [self.cells.hidden_size] * (self.config.cell == "lstm")
+        return Hidden(tuple(x.new_zeros(1, rows, size) for size in sizes))
+
+
+class Way(nn.Module):
+    def __init__(self, config: WayConfig, inputs: int, *, backward: bool = False):
+        super().__init__()
+        self.config, self.backward = config, backward
+        if config.cells and (config.cell != "lstm" or config.cells <= max(config.widths)):
+            raise UsageProblem(f"cells={config.cells}: only those of an LSTM are projected, to fewer than they are")
+        if config.residual and config.layers > 1 and config.width != config.last:
+            raise UsageProblem(f"width={config.width}, last={config.last}: residual layers must be equally wide")
+        self.layers = nn.ModuleList(Layer(config, *sizes) for sizes in pairwise([inputs, *config.widths]))
+
+    def each(self, x: Tensor, rows: Rows, was: Sequence[Hidden] = ()) -> Iterator[tuple[Tensor, Hidden]]:
+        """The states of every layer, (N, W), and where it stands; where it reads backwards, at each row's first token.
+        What goes on to the layer above is dropped on its way."""
+        packing = None if rows.is_even else Packing.of(rows)
+        places = reversed_places(rows) if self.backward else None
+        x = x if places is None else x[places]
+        layers: list[Any] = list(self.layers)
+        for number, layer in enumerate(layers):
+            start = was[number] if was else layer.nothing(len(rows), x)
+            states, after = layer(x, rows, start, packing)
+            states = states + x if self.config.residual and number else states
+            yield states if places is None else states[places], after
+            x = locked(states, rows, self.config.dropout, self.training)
+
+
+@dataclass(frozen=True, eq=False)
+class Packing:
+    """Rows of unequal length in the order in which cuDNN reads them: the first tokens of all rows, then the second
+    ones, and so on, in rows that become fewer, the longest first.  Rows without tokens are left out."""
+
+    order: Tensor  # (N,) which token comes when
+    back: Tensor  # (N,) and when each token came
+    sizes: Tensor  # (T,) rows that have a token at each place; on the CPU, as the kernel wants it
+    chosen: Tensor  # (rows that have tokens,) the longest first
+
+    @classmethod
+    def of(cls, rows: Rows) -> Packing:
+        sizes = torch.bincount(rows.at, minlength=rows.longest).cpu()
+        longest_first = rows.lengths.argsort(descending=True, stable=True)
+        rank = torch.empty_like(longest_first).index_copy(0, longest_first, torch.arange(len(rows)).to(rows.lengths))
+        order = (rows.at * len(rows) + rank[rows.row]).argsort()
+        return cls(order, order.argsort(), sizes, longest_first[: int(sizes[:1].sum())])
+
+
+def reversed_places(rows: Rows) -> Tensor:  # (N,)
+    """Each row from its last token to its first; done twice, it is as it was."""
+    return (rows.first + rows.last)[rows.row] - torch.arange(rows.total, device=rows.offsets.device)
+
+
+def locked(x: Tensor, rows: Rows, share: float, training: bool) -> Tensor:  # (N, W)
+    """Dropout that is the same at every place of a row (Gal and Ghahramani, 2016)."""
+    if not training or not share:
+        return x
+    kept = F.dropout(x.new_ones(len(rows), x.shape[-1]), share)
+    return rows.unpad(rows.pad(x) * kept[:, None]) if rows.is_even else x * kept[rows.row]

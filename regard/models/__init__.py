@@ -7,10 +7,15 @@ from types import ModuleType
 from regard.models import (
     albert,
     bert,
+    bigram,
+    context2vec,
+    cove,
     distilbert,
     electra,
+    elmo,
     gpt,
     gpt2,
+    lstm,
     marian,
     roberta,
     seq2seq,
@@ -28,6 +33,11 @@ READERS: dict[str, ModuleType] = {  # model_type in a config.json, others' or ou
     "openai-gpt": gpt,
     "gpt2": gpt2,
     "transformer-xl": transformer_xl,
+    "bigram": bigram,
+    "lstm": lstm,
+    "elmo": elmo,
+    "context2vec": context2vec,
+    "cove": cove,
 }
 
 PUBLISHED_TRANSLATORS = {"marian": marian.load, "t5": t5.load}  # the same of models that translate

@@ -71,6 +71,19 @@ class Encoder(nn.Module):
         states, traces = self.stack(x, rows, was=was and was.traces, start=start)
         return states, Written(traces, at + rows.lengths)
 
+    @property
+    def norm(self) -> nn.Module:
+        """The last norm, which the states come out of."""
+        last: Any = self.stack.blocks[self.stack.order[-1]]
+        return self.stack.norm if self.config.stack.final_norm else last.feed_residual.norm
+
+    def parts(self) -> list[nn.Module]:
+        """From the input up: what embeds, and each block of its own, the last with what norms its sum."""
+        stack = self.stack
+        below = [part for part in (self.embed, self.widen, stack.distances) if part is not None]
+        *blocks, last = stack.blocks
+        return [nn.ModuleList(below), *blocks, nn.ModuleList([last, stack.norm])]
+
 
 class Head(nn.Module):
     """From states to scores: a hidden layer where the paper has one, then as many outputs as there are answers."""
@@ -83,13 +96,14 @@ class Head(nn.Module):
         *,
         pool: str | None = None,
         dropout: float = 0.0,
+        bias: bool = True,  # of the outputs
     ):
         super().__init__()
         self.pool = POOLINGS[pool] if pool else None  # None: scores for each token
         self.dense = nn.Linear(width, width) if activation else None
         self.activation = ACTIVATIONS[activation] if activation else None
         self.dropout = nn.Dropout(dropout)
-        self.out = nn.Linear(width, outputs) if outputs else None
+        self.out = nn.Linear(width, outputs, bias) if outputs else None
 
     def forward(self, states: Tensor, rows: Rows) -> Tensor:  # (N, W) -> (N or B, outputs)
         x = states if self.pool is None else self.pool(states, rows)
@@ -126,12 +140,23 @@ class NextHead(nn.Module):
 
 
 def begin(module: nn.Module) -> None:
-    """Numbers to begin pretraining with: BERT's."""
+    """Numbers to begin pretraining with: BERT's; and GPT-2's, where what layers add is never normed."""
     for part in module.modules():
         if isinstance(part, nn.Linear | nn.Embedding):
             nn.init.trunc_normal_(part.weight, std=0.02, a=-0.04, b=0.04)
         if isinstance(part, nn.Linear) and part.bias is not None:
             nn.init.zeros_(part.bias)
+    for part in module.modules():
+        if isinstance(part, Encoder) and part.config.stack.causal and part.config.stack.block.norm_first:
+            soften(part)
+
+
+@torch.no_grad()
+def soften(encoder: Encoder) -> None:
+    """What the layers add begins the smaller the more of them there are."""
+    blocks: Any = encoder.stack.blocks
+    for line in (line for block in blocks for line in (block.attention.out, block.feed.down)):
+        line.weight.mul_((2 * encoder.config.layers) ** -0.5)
 
 
 class HeadedEncoder(nn.Module):
@@ -144,6 +169,17 @@ class HeadedEncoder(nn.Module):
 
     def forward(self, tokens: Tokens, types: Tensor | None = None) -> Tensor:
         return self.encoder(tokens, types)
+
+    def parts(self) -> list[nn.Module]:
+        """From the input up, for a training that treats them differently: those of the encoder, then the heads.  An
+        encoder that does not tell its parts is one."""
+        below = self.encoder.parts() if hasattr(self.encoder, "parts") else [self.encoder]
+        return [*below, self.heads]
+
+    @property
+    def finetuned_by(self) -> str:
+        """How its kind is fine-tuned if nothing is said: plain, or ulmfit where the encoder says so."""
+        return getattr(self.encoder, "finetuned_by", "plain")
 
     def scores(self, role: Role, states: Tensor, rows: Rows) -> Tensor:
         """What a head makes of states: a row of scores for each of them, or for each text."""

@@ -27,11 +27,11 @@ from regard.checkpoints.weights import check_weights, set_weights, weights_of
 from regard.config import did_you_mean, from_dict, to_dict
 from regard.errors import Problem, UsageProblem
 from regard.models import FAMILIES, PUBLISHED, PUBLISHED_TRANSLATORS
-from regard.models.marian import GENERATION, PublishedMarian
 from regard.models.published import Published
+from regard.models.published_translator import GENERATION, PublishedTranslator
 
 CONFIG = "config.json"
-KNOWN = [*FAMILIES, *PUBLISHED, *PUBLISHED_TRANSLATORS]
+KNOWN = [*{**FAMILIES, **PUBLISHED, **PUBLISHED_TRANSLATORS}]
 
 
 def save_model(folder: Path, model: nn.Module, others: Mapping[str, bytes]) -> None:
@@ -88,7 +88,7 @@ def is_published_translator(folder: Path) -> bool:
     return (folder / CONFIG).is_file() and read_json(folder / CONFIG)[0] in PUBLISHED_TRANSLATORS
 
 
-def load_published_translator(folder: Path) -> PublishedMarian:
+def load_published_translator(folder: Path) -> PublishedTranslator:
     """The translator of a folder in the form others know; every tensor accounted for."""
     checked_folder(folder)
     family, settings = read_json(folder / CONFIG)

@@ -22,7 +22,7 @@ def new_encoder(family: str, config: EncoderConfig, roles: Collection[Role], out
     """An encoder that has learned nothing yet, with heads for these roles; one head may have `outputs` answers."""
     layout = layout_for(PUBLISHED[family], family, roles)
     model = layout.make(config, head_sizes(layout, outputs))
-    begin(model)
+    PUBLISHED[family].begin(model)
     return Published(PUBLISHED[family], layout, {"model_type": family}, model.eval(), {}, {}, torch.float32)
 
 
@@ -58,18 +58,19 @@ def with_heads(
 
 def named(published: Published) -> dict[str, Tensor]:
     """Its tensors by their names, as they are where there is a head."""
-    family, layout = published.family, published.layout
-    tensors = layout.rules.save(weights_of(published.model))
-    if layout.rules.rows[0][1].startswith(family.prefix):
-        return tensors
-    return {family.prefix + name: tensor for name, tensor in tensors.items()}
+    family, layout, weights = published.family, published.layout, weights_of(published.model)
+    tensors = layout.rules.save(weights)
+    if not layout.rules.rows[0][1].startswith(family.prefix):
+        tensors = {family.prefix + name: tensor for name, tensor in tensors.items()}
+    body = {name: tensor for name, tensor in weights.items() if name.startswith("encoder.")}
+    return tensors | family.body.under(family.prefix).save(body)  # GPT's words are the head's in some files
 
 
 def layout_for(family: EncoderFamily, name: str, roles: Collection[Role]) -> Layout:
-    """The architecture of a family that has these heads and no others."""
+    """The architecture of a family that has these heads and no others, but perhaps one that writes by the embedding."""
     layouts = [family.layout(one, family.rules(one), heads) for one, heads in family.heads.items()]
     for layout in layouts:
-        if layout.roles == set(roles):
+        if set(roles) <= layout.roles <= {*roles, "write"}:
             return layout
     there = "; ".join(" and ".join(sorted(layout.roles)) for layout in layouts if layout.roles)
     raise UsageProblem(f"no {name} has heads for {' and '.join(sorted(roles))}; there are: {there}")

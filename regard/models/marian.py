@@ -3,26 +3,21 @@ before its cosines, with a bias on the logits."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from regard.checkpoints.files import WEIGHTS, Content
 from regard.checkpoints.rules import Rules
 from regard.checkpoints.settings import Settings
-from regard.checkpoints.weights import check_weights, set_weights, weights_of
 from regard.config import change, update
 from regard.errors import Problem
 from regard.layers.embedding import halves
 from regard.models.bert import ACTIVATIONS
+from regard.models.published_translator import PublishedTranslator, check_longest, check_plain, filled, one_table
 from regard.models.transformer import Transformer, TransformerConfig, transformer
-
-CONFIG, GENERATION = "config.json", "generation_config.json"
 
 ONLY = {  # settings that would change what a model computes, and the one value that is understood
     "static_position_embeddings": True,
@@ -92,13 +87,11 @@ BODY = Rules(
 
 
 def tables(tensors: Mapping[str, Tensor], shared: bool) -> Rules:
-    """Where the words are.  A shared table goes by four names, of which a file has any one, or several."""
-    if not shared:
-        rows = (("embed.tokens", SOURCE), ("embed_target.tokens", TARGET))
-        return Rules(rows, {f"{OUT}.weight": f"{TARGET}.weight"})
-    first = next((name for name in (SHARED, SOURCE, TARGET, OUT) if f"{name}.weight" in tensors), SHARED)
-    others = {SHARED, SOURCE, TARGET, OUT} - {first}
-    return Rules((("embed.tokens", first),), {f"{other}.weight": f"{first}.weight" for other in others})
+    """Where the words are."""
+    if shared:
+        return one_table(tensors, (SHARED, SOURCE, TARGET, OUT))
+    rows = (("embed.tokens", SOURCE), ("embed_target.tokens", TARGET))
+    return Rules(rows, {f"{OUT}.weight": f"{TARGET}.weight"})
 
 
 class Marian(Transformer):
@@ -112,72 +105,22 @@ class Marian(Transformer):
         return super().logits(states) + self.bias
 
 
-@dataclass(frozen=True)
-class PublishedMarian:
-    """A model with all that is needed to write its folder again."""
-
-    model: Marian
-    theirs: dict[str, Any]  # its config.json, what we do not know included
-    generation: dict[str, Any]  # its generation_config.json, empty where there is none
-    rules: Rules
-    constants: Mapping[str, Tensor]  # what its file holds that is no weight
-    precisions: Mapping[str, torch.dtype]  # of every tensor in its file; the model's own is float32
-
-    @property
-    def longest(self) -> int:
-        """How many tokens a translation may have, its end counted; they count the first one too."""
-        said = (self.theirs | self.generation).get("max_length")
-        return self.model.config.embedding.longest if said is None else said - 1
-
-    def check_ids(self, begin: int, end: int, place: Path) -> None:
-        """Whether it writes as its vocabulary says: from padding, which it never writes again, to the end."""
-        said = self.theirs | self.generation
-        wanted = {
-            "decoder_start_token_id": begin,
-            "pad_token_id": begin,
-            "bad_words_ids": [[begin]],
-            "eos_token_id": end,
-        }
-        for key, value in wanted.items():
-            if said.get(key) not in (None, value):
-                raise Problem(f"{place}: {key} is {said[key]!r} in its config, and by its vocabulary {value!r}")
-
-    def files(self) -> dict[str, Content]:
-        """The folder again: the same tensors under the same names in the same precision."""
-        named = self.rules.save(weights_of(self.model))
-        twins = {second: first for second, first in self.rules.tied.items() if second in self.precisions}
-        named |= {second: named[first].clone() for second, first in twins.items()} | dict(self.constants)
-        tensors = {name: tensor.to(self.precisions.get(name, tensor.dtype)) for name, tensor in named.items()}
-        texts = {CONFIG: SETTINGS.save(self.model.config, self.theirs)}
-        texts |= {GENERATION: self.generation} if self.generation else {}
-        written = {name: json.dumps(text, indent=2, sort_keys=True) + "\n" for name, text in texts.items()}
-        return {**{name: text.encode() for name, text in written.items()}, WEIGHTS: tensors}
-
-
 def load(
     theirs: dict[str, Any], generation: dict[str, Any], tensors: Mapping[str, Tensor], place: Path
-) -> PublishedMarian:
+) -> PublishedTranslator:
     """A model from what its two configs and a file of tensors say."""
     config = configured(theirs, generation, place)
     rules = BODY + tables(tensors, shared=config.target_vocab is None)
-    ours = rules.load(tensors, place)
-    with torch.device("meta"):  # nothing is allocated for a config that fits no file
-        check_weights(Marian(config), ours, place)
     constants = {name: tensors[name] for name in POSITIONS if name in tensors}
+    model = filled(Marian, config, rules, tensors, place)
     check_positions(config, constants, place)
-    model = Marian(config)
-    set_weights(model, ours, place)
     precisions = {name: tensor.dtype for name, tensor in tensors.items()}
-    return PublishedMarian(model.eval(), theirs, generation, rules, constants, precisions)
+    return PublishedTranslator(model, theirs, generation, rules, constants, precisions)
 
 
 def configured(theirs: dict[str, Any], generation: dict[str, Any], place: Path) -> TransformerConfig:
-    for key, plain in ONLY.items():
-        if theirs.get(key) not in (None, plain):
-            raise Problem(f"{place}: {key} is {theirs[key]!r} in {CONFIG}, and only {plain!r} can be read here")
-    longest = (theirs | generation).get("max_length")
-    if longest is not None and (type(longest) is not int or longest < 2):
-        raise Problem(f"{place}: max_length is {longest!r} in its config; it must be a whole number from 2 upwards")
+    check_plain(theirs, ONLY, place)
+    check_longest(theirs, generation, place)
     config = SETTINGS.load(SILENT, theirs)
     if theirs.get("share_encoder_decoder_embeddings") is not False:
         return config

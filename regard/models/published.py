@@ -21,7 +21,7 @@ from regard.checkpoints.rules import Rules
 from regard.checkpoints.settings import OwnSettings, Settings
 from regard.checkpoints.weights import check_weights, set_weights, weights_of
 from regard.errors import Problem
-from regard.models.encoder import Encoder, EncoderConfig, Head, HeadedEncoder, NextHead, Role, WordHead
+from regard.models.encoder import Encoder, EncoderConfig, Head, HeadedEncoder, NextHead, Role, WordHead, begin
 
 ONLY = {  # settings that would change what a model computes, and the one value that is understood
     "is_decoder": False,
@@ -42,6 +42,7 @@ class HeadNames:
     dense: str | None = None
     activation: str | None = None  # behind dense; None: the blocks'
     pool: str | None = None  # what of a row is asked; None: each token
+    bias: bool = True  # of the outputs
 
     @property
     def rules(self) -> Rules:
@@ -51,7 +52,7 @@ class HeadNames:
     def make(self, config: EncoderConfig, outputs: Mapping[str, int]) -> Head:
         count = outputs.get(self.out, 1) if self.out else None  # one that is missing is told of with all the others
         activation = (self.activation or config.stack.block.activation) if self.dense else None
-        return Head(config.width, activation, count, pool=self.pool, dropout=config.dropout)
+        return Head(config.width, activation, count, pool=self.pool, dropout=config.dropout, bias=self.bias)
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,8 @@ class Layout:
 
 
 def outputs_of(tensors: Mapping[str, Tensor]) -> dict[str, int]:
-    return {name.removesuffix(".bias"): t.numel() for name, t in tensors.items() if name.endswith(".bias")}
+    """The size of each layer, by its name: the rows of its weights."""
+    return {name.removesuffix(".weight"): len(t) for name, t in tensors.items() if name.endswith(".weight") and t.dim()}
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,8 @@ class EncoderFamily:
     heads: Mapping[str, Heads]  # architecture -> its heads; the first is the bare encoder, without a prefix
     others: tuple[Layout, ...] = ()  # what the files of other tools hold
     kind: Callable[[Any], nn.Module] = Encoder  # what is made of a config
+    begin: Callable[[nn.Module], None] = begin  # the numbers it begins with
+    only: Mapping[str, Any] = field(default_factory=lambda: ONLY)  # settings of which one value is understood
 
     def rules(self, architecture: str) -> Rules:
         bare = architecture == next(iter(self.heads))
@@ -156,9 +160,12 @@ class EncoderFamily:
     def layouts(self, named: object) -> Iterator[Layout]:
         """What a file may hold, first what it is called.  Many carry a pooler that nothing in them uses, or lack it."""
         bare, pooler = next(iter(self.heads.items()))
+        yield from (layout for layout in self.others if [layout.architecture] == named)
         for architecture, heads in sorted(self.heads.items(), key=lambda item: [item[0]] != named):
             rules = self.rules(architecture)
             yield self.layout(architecture, rules, heads)
+            if architecture != bare and not rules_of(heads).rows:  # the heads have no numbers of their own
+                yield self.layout(architecture, self.body, heads)
             if architecture == bare:
                 yield self.layout(bare, rules.under(self.prefix), heads)
                 yield self.layout(bare, self.body, ())
@@ -169,14 +176,14 @@ class EncoderFamily:
 
     def load(self, theirs: dict[str, Any], tensors: Mapping[str, Tensor], place: Path) -> Published:
         """A model from what a config.json and a file of tensors say."""
-        for key, plain in ONLY.items():
+        for key, plain in self.only.items():
             if theirs.get(key) not in (None, plain):
                 raise Problem(f"{place}: {key} is {theirs[key]!r} in config.json, and only {plain!r} can be read here")
         config = self.settings.load(self.default, theirs)
         layout, ours = self.recognise(config, tensors, theirs.get("architectures"), place)
         model = layout.make(config, outputs_of(tensors))
         set_weights(model, ours, place)
-        constants = {name: tensors[name] for name in layout.rules.ignored if name in tensors}
+        constants = layout.rules.constants(tensors)
         twins = {second: first for second, first in layout.rules.tied.items() if second in tensors}
         precision = reduce(torch.promote_types, {tensor.dtype for tensor in ours.values()})
         exceptions = {name: tensor.dtype for name, tensor in ours.items() if tensor.dtype != precision}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,7 @@ from regard.attention.mask import CAUSAL, band
 from regard.attention.position import Distance
 from regard.checkpoints.rules import Rules
 from regard.checkpoints.settings import OwnSettings
+from regard.errors import UsageProblem
 from regard.layers.block import Block, BlockConfig, Context, Trace
 from regard.layers.embedding import EmbeddingConfig
 from regard.layers.sizes import check_sizes
@@ -36,6 +37,12 @@ class SegmentConfig(EncoderConfig):
 
     def __post_init__(self) -> None:
         check_sizes(self, *["memory"] * bool(self.memory), "furthest")
+        own, embedded = self.stack.block.attention.positions, self.embedding.positions
+        if own != "distance" or embedded != "none":
+            raise UsageProblem(
+                f"stack.block.attention.positions={own}, embedding.positions={embedded}: what is remembered has left "
+                "its place, and is found by distance alone; give distance and none"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,26 +86,27 @@ class SegmentEncoder(Encoder):
         begin(self)
 
     def remember(self, memory: int, furthest: int | None = None) -> None:
-        """Remember so many places from now on: when reading, more may help than were there in training.  Distances
-        that it never met are then best taken for the furthest that it did."""
+        """Remember so many places from now on: when reading, more may help than were there in training.  The paper
+        then takes distances that training never met for the furthest that it did."""
+        if memory < 0:
+            raise UsageProblem(f"a memory of {memory} places; give 0 or more")
+        config = cast(SegmentConfig, self.config)
         self.memory = memory
-        self.stack.mask = band(memory, 0) if cast(SegmentConfig, self.config).window else CAUSAL
+        self.stack.mask = band(memory, 0) if config.window else CAUSAL
         for part in self.modules():
             if isinstance(part, Distance):
-                part.furthest = sys.maxsize if furthest is None else furthest
+                part.furthest = furthest or config.furthest or sys.maxsize
 
-    def read(self, tokens: Tokens, was: Remembered | None = None) -> tuple[Tensor, Remembered]:  # (N, W)
+    def read(self, tokens: Tokens, was: Any = None) -> tuple[Tensor, Any]:  # (N, W)
         """Read on from what is remembered, of which keys and values are made anew; what is remembered now."""
         rows = tokens.rows
         x = self.embed.read(tokens)
         x = x if self.widen is None else self.widen(x)
         was = was or self.nothing(rows, x)
-        states = [x, *(state for state, _ in self.stack.each(x, Context(rows, self.stack.mask), self.traces(was)))]
+        traces = [self.trace(*layer, was.rows) for layer in zip(self.stack.order, was.states.unbind(1), strict=True)]
+        states = [x, *(state for state, _ in self.stack.each(x, Context(rows, self.stack.mask), traces))]
         now = was.grown(torch.stack(states[:-1], 1).detach(), rows, self.memory)
         return self.dropout(self.stack.norm(states[-1])), now
-
-    def traces(self, was: Remembered) -> list[Trace] | None:
-        return [self.trace(*one, was.rows) for one in zip(self.stack.order, was.states.unbind(1), strict=True)] or None
 
     def trace(self, number: int, past: Tensor, rows: Rows) -> Trace:  # (M, W)
         """The keys and values of what a layer read."""
@@ -147,14 +155,15 @@ PRESETS = {
 
 @dataclass(frozen=True)
 class WriteNames:
-    """The head of the language model: the embedding's weights, and a bias."""
+    """The head of the language model: the embedding's weights, or its own where those are narrower, and a bias."""
 
     role: Role = "write"
     out = None
-    rules = Rules((("heads.write", "heads.write"),))
+    rules = Rules((("heads.write.{rest}", "heads.write.{rest}"),))
 
     def make(self, config: EncoderConfig, outputs: Mapping[str, int]) -> NextHead:
-        return NextHead(config.width, config.embedding.vocab, bias=True)
+        tied = config.embedding.width == config.width
+        return NextHead(config.width, config.embedding.vocab, tied=tied, bias=True)
 
 
 FAMILY = EncoderFamily(

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
 from regard.objectives.objective import Batch, Objective, Result
 from regard.objectives.reading import answered
+from regard.rows import Rows
+
+
+@dataclass(frozen=True)
+class Penalties:
+    """AWD-LSTM's (Merity et al., 2018): on states that are large, and on states that change fast."""
+
+    activation: float = 2.0
+    temporal: float = 1.0
+
+    def __call__(self, raw: Tensor, states: Tensor, rows: Rows) -> Tensor:  # (N, W) before dropout, and after
+        later = (rows.at > 0).nonzero().squeeze(1)
+        changes = raw[later] - raw[later - 1]
+        return self.activation * states.float().pow(2).mean() + self.temporal * changes.float().pow(2).mean()
 
 
 class Next(Objective):
@@ -16,17 +31,26 @@ class Next(Objective):
 
     name = "next"
 
-    def __init__(self) -> None:
+    def __init__(self, penalties: Penalties | None = None) -> None:
         super().__init__()
+        self.penalties = penalties
         self.states: dict[int, Any] = {}  # where each turn's rows stood at their end
 
     def judge(self, model: Any, batch: Batch) -> Result:
-        turn = batch.get("turn")
+        turn, tokens = batch.get("turn"), batch["tokens"]
         was = self.states.get(turn) if turn is not None and batch["goes_on"] else None
-        states, state = model.read(batch["tokens"], was)
+        if self.penalties is None:
+            states, state = model.read(tokens, was)
+        else:
+            raw, state = model.encoder.read_raw(tokens, was)
+            states = model.encoder.dropped(raw, tokens.rows)
         if turn is not None and self.training:
             self.states[turn] = state.detached()
-        return answered(model.logits(states), batch["wanted"])
+        result = answered(model.logits(states), batch["wanted"])
+        if self.penalties is None:
+            return result
+        penalty = result.count * self.penalties(raw, states, tokens.rows)
+        return Result(result.loss + penalty, result.count, {**result.parts, "told": result.loss.detach()})
 
     def carried(self) -> dict[str, Tensor]:
         parts = ((turn, state.tensors()) for turn, state in self.states.items())

@@ -3,6 +3,7 @@ every token whether it is the text's own."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import torch
@@ -20,20 +21,24 @@ from regard.rows import Tokens
 class Replaced(Objective):
     """The generator's masked loss, and `weight` times the discriminator's over all tokens that are not special.
 
-    Targets are the hidden places; the discriminator's sums are scaled to as many.
+    Targets are the hidden places; the discriminator's sums are scaled to as many.  A generator that `learned` before
+    learns no more, and its loss is not counted: the paper's training in two stages, where the model begins as it.
     """
 
-    def __init__(self, hiding: Hiding, generator: HeadedEncoder, weight: float = 50.0):
+    def __init__(self, hiding: Hiding, generator: HeadedEncoder, weight: float = 50.0, *, learned: bool = False):
         super().__init__()
         self.hiding = replace(hiding, masked=0.85, random=0.0)  # the authors' code; their paper masks all
-        self.generator, self.weight = generator, weight
+        self.generator, self.weight, self.learned = generator, weight, learned
+        if learned:
+            generator.requires_grad_(False)
 
     def prepare(self, batch: Batch) -> Batch:
         return {**self.hiding.hide(batch), "plain": self.hiding.plain[batch["tokens"].ids]}
 
     def judge(self, model: nn.Module, batch: Batch) -> Result:
         tokens, places, words = batch["tokens"], batch["places"], batch["words"]
-        logits = scores_of(self.generator, "masked", states_of(self.generator, batch)[places], tokens.rows, self)
+        with torch.no_grad() if self.learned else nullcontext():
+            logits = scores_of(self.generator, "masked", states_of(self.generator, batch)[places], tokens.rows, self)
         guessed, drawn = answered(logits, words), sampled(logits)
         shown = Tokens(tokens.ids.index_copy(0, places, drawn), tokens.rows)
         # a word that the generator got right is no replacement
@@ -45,7 +50,7 @@ class Replaced(Objective):
         parts["discriminator_loss"] = loss.detach()
         parts["discriminator_right"] = rescaled(seen.parts["right"], seen.count, guessed.count)
         parts["discriminator_found"] = rescaled(seen.parts["found"], replaced.sum(), guessed.count)
-        return Result(guessed.loss + self.weight * loss, guessed.count, parts)
+        return Result(self.weight * loss + (0 if self.learned else guessed.loss), guessed.count, parts)
 
     def detect(self, model: nn.Module, batch: Batch, replaced: Tensor) -> Result:
         """How well the model tells what was replaced, (N,) bool; of that, how much it found."""
@@ -55,6 +60,12 @@ class Replaced(Objective):
         suspected = scores > 0
         right, found = (suspected == replaced) & plain, suspected & replaced
         return Result((losses * plain).sum(), plain.sum(), {"right": right.sum(), "found": found.sum()})
+
+    def train(self, mode: bool = True) -> Replaced:
+        super().train(mode)
+        if self.learned:
+            self.generator.eval()  # as it is used, without dropout
+        return self
 
 
 @torch.no_grad()

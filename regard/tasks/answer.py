@@ -21,7 +21,7 @@ from regard.data.windows import Windows
 from regard.errors import Problem, UsageProblem
 from regard.models.published import Published
 from regard.objectives.objective import Batch, Result
-from regard.objectives.reading import answered, scores_of, states_of
+from regard.objectives.reading import answered, scores_of
 from regard.rows import Rows
 from regard.tasks.answer_metrics import best_threshold, doubtful_left_out, score_answers
 from regard.tasks.metrics import Score
@@ -101,9 +101,9 @@ class Answer(Task):
             notes.append(f"warning: {int(lost.sum()):,} rows are left out: no piece of their context is in the answer")
         return Examples(laid.framed.take(np.flatnonzero(~lost)), wanted, notes=notes)
 
-    def judge(self, model: nn.Module, batch: Batch) -> Result:
+    def judge_states(self, model: nn.Module, states: Tensor, batch: Batch) -> Result:
         rows = batch["tokens"].rows
-        scores = scores_of(model, "answer", states_of(model, batch), rows, self).float()  # (N, W) -> (N, 2)
+        scores = scores_of(model, "answer", states, rows, self).float()  # (N, W) -> (N, 2)
         both = filled(rows, scores).transpose(1, 2).flatten(0, 1)  # (N, 2) -> (B, T, 2) -> (2B, T)
         return answered(both, batch["wanted"].flatten())
 
@@ -160,7 +160,7 @@ def longest_of(reader: Reader) -> int:
 
 def lay_questions(reader: Reader, inputs: Sequence[Input]) -> LaidQuestions:
     frame, longest = reader.tokenizer.frame, longest_of(reader)
-    room = longest - len(frame.row([], [])[0])
+    room = longest - frame.around(2)
     asked = [ids[: min(QUESTION, room // 2)] for ids in reader.tokenizer.encode_batch([asked for asked, _ in inputs])]
     contexts = encoded(reader.tokenizer, [context for _, context in inputs])
     cuts = [

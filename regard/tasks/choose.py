@@ -1,5 +1,5 @@
-"""Which of some texts goes with another: each is read with it as a pair and scored off the first token, and the scores
-of one question compete (SWAG as in Devlin et al., 2018)."""
+"""Which of some texts goes with another: each is read with it as a pair and scored off one token, and the scores of one
+question compete (SWAG as in Devlin et al., 2018; stories as in Radford et al., 2018)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from regard.data.framed import Examples, Framed
 from regard.data.labelled import Columns, Labelled, read_labelled, right_choices
@@ -18,7 +18,7 @@ from regard.data.reading import Reading
 from regard.errors import UsageProblem
 from regard.models.published import Published
 from regard.objectives.objective import Batch, Result
-from regard.objectives.reading import answered, scores_of, states_of
+from regard.objectives.reading import answered, scores_of
 from regard.tasks.label_metrics import accuracy
 from regard.tasks.metrics import Score
 from regard.tasks.reader import Reader
@@ -61,8 +61,8 @@ class Choose(Task):
         framed, groups = paired(reader, data.texts)
         return Examples(framed, np.array(right_choices(data), np.int64), groups, framed.cut(reader.longest))
 
-    def judge(self, model: nn.Module, batch: Batch) -> Result:
-        scores = scores_of(model, "choose", states_of(model, batch), batch["tokens"].rows, self)  # (N, W) -> (B, 1)
+    def judge_states(self, model: nn.Module, states: Tensor, batch: Batch) -> Result:
+        scores = scores_of(model, "choose", states, batch["tokens"].rows, self)  # (N, W) -> (B, 1)
         return answered(filled(batch["groups"], scores[:, 0].float()), batch["wanted"])  # (B,) -> (questions, choices)
 
     def predict(self, reader: Reader, inputs: Sequence[tuple[str, ...]]) -> list[Chosen]:

@@ -1,4 +1,5 @@
-"""A label, or a number, for a text or a pair of texts, read off the first token (Devlin et al., 2018)."""
+"""A label, or a number, for a text or a pair of texts, read off the first token (Devlin et al., 2018), or off the last
+(Radford et al., 2018)."""
 
 from __future__ import annotations
 
@@ -10,19 +11,22 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from regard.data.framed import Examples, Framed
 from regard.data.labelled import Columns, Labelled, LabelMap, numbers, read_labelled
 from regard.data.reading import Reading
 from regard.errors import Problem, UsageProblem
+from regard.layers.pooling import mean
 from regard.models.published import Published
 from regard.objectives.objective import Batch, Result
-from regard.objectives.reading import answered, counted, scores_of, states_of
+from regard.objectives.reading import answered, counted, scores_of
+from regard.rows import Rows
 from regard.tasks.label_metrics import accuracy, binary_f1, macro_f1, matthews, pearson, spearman
 from regard.tasks.metrics import Score
 from regard.tasks.reader import Reader
 from regard.tasks.task import Task, label_names, label_settings, row_scores, told_if_cut
+from regard.tasks.transformation import in_both_orders, is_causal
 
 Input = str | tuple[str, ...]  # a text, or a pair
 
@@ -41,6 +45,7 @@ class Classify(Task):
     watched = "accuracy"
     kind: Any = "classify"
     least = 1  # texts of an input
+    symmetric = False  # neither text comes first, and the scores of both orders are averaged
 
     def __init__(self, labels: LabelMap):
         super().__init__()
@@ -68,17 +73,15 @@ class Classify(Task):
 
     def examples(self, reader: Reader, data: Labelled) -> Examples:
         wanted = np.array(self.labels.ids(data.labels, data.place), np.int64)
-        framed = reader.framed(data.texts)
-        return Examples(framed, wanted, notes=framed.cut(reader.longest))
+        framed, groups = laid(reader, data.texts, self.symmetric)
+        return Examples(framed, wanted, groups, framed.cut(reader.longest))
 
-    def judge(self, model: nn.Module, batch: Batch) -> Result:
-        scores = scores_of(model, "classify", states_of(model, batch), batch["tokens"].rows, self)  # (N, W) -> (B, V)
-        return answered(scores.float(), batch["wanted"])
+    def judge_states(self, model: nn.Module, states: Tensor, batch: Batch) -> Result:
+        return answered(text_scores(model, states, batch, self), batch["wanted"])
 
     def predict(self, reader: Reader, inputs: Sequence[Input]) -> list[Judged]:
-        texts = texts_of(reader, inputs, least=self.least)
-        shares = row_scores(reader, "classify", texts, lambda scores: scores.softmax(-1))
-        return [self.judged(row) for row in shares]
+        scores = scores_for(reader, texts_of(inputs, self.least), self.symmetric)
+        return [self.judged(row) for row in scores.softmax(-1).tolist()]
 
     def judged(self, shares: list[float]) -> Judged:
         best = max(range(len(shares)), key=shares.__getitem__)
@@ -104,9 +107,15 @@ class Pair(Classify):
     least = 2
 
 
+class Similar(Pair):
+    """A label for two texts of which neither comes first: whether they say the same."""
+
+    symmetric = True
+
+
 class Regress(Task):
     """A number.  It is learned in units of its own spread; `finish` puts the units into the head, `begin` takes them
-    out again."""
+    out again.  Of a language model, which reads one way, a pair is asked in both orders."""
 
     role = "classify"
     outputs = 1
@@ -137,17 +146,16 @@ class Regress(Task):
 
     def examples(self, reader: Reader, data: Labelled) -> Examples:
         wanted = (np.array(numbers(data)) - self.mean) / self.spread
-        framed = reader.framed(data.texts)
-        return Examples(framed, wanted.astype(np.float32), notes=framed.cut(reader.longest))
+        framed, groups = laid(reader, data.texts, is_causal(reader.model))
+        return Examples(framed, wanted.astype(np.float32), groups, framed.cut(reader.longest))
 
-    def judge(self, model: nn.Module, batch: Batch) -> Result:
-        scores = scores_of(model, "classify", states_of(model, batch), batch["tokens"].rows, self)  # (N, W) -> (B, 1)
-        wanted = batch["wanted"]
-        return Result(F.mse_loss(scores[:, 0].float(), wanted, reduction="sum"), counted(wanted))
+    def judge_states(self, model: nn.Module, states: Tensor, batch: Batch) -> Result:
+        scores, wanted = text_scores(model, states, batch, self), batch["wanted"]
+        return Result(F.mse_loss(scores[:, 0], wanted, reduction="sum"), counted(wanted))
 
     def predict(self, reader: Reader, inputs: Sequence[Input]) -> list[float]:
-        found = row_scores(reader, "classify", texts_of(reader, inputs), lambda scores: scores)
-        return [number * self.spread + self.mean for (number,) in found]
+        scores = scores_for(reader, texts_of(inputs), is_causal(reader.model))
+        return [number * self.spread + self.mean for number in scores.flatten().tolist()]
 
     def inputs(self, data: Labelled) -> list[tuple[str, ...]]:
         return data.texts
@@ -161,22 +169,50 @@ class Regress(Task):
 
     @torch.no_grad()
     def begin(self, model: nn.Module) -> None:
-        out = model.heads["classify"].out  # type: ignore[index, union-attr]
-        out.weight.div_(self.spread)
-        out.bias.sub_(self.mean).div_(self.spread)
+        shift(model, -self.mean)
+        for tensor in model.heads["classify"].out.parameters():  # type: ignore[index, union-attr]
+            tensor.div_(self.spread)
 
     @torch.no_grad()
     def finish(self, model: nn.Module) -> None:
-        out = model.heads["classify"].out  # type: ignore[index, union-attr]
-        out.weight.mul_(self.spread)
-        out.bias.mul_(self.spread).add_(self.mean)
+        for tensor in model.heads["classify"].out.parameters():  # type: ignore[index, union-attr]
+            tensor.mul_(self.spread)
+        shift(model, self.mean)
         self.mean, self.spread = 0.0, 1.0
 
 
-def texts_of(reader: Reader, inputs: Sequence[Input], least: int = 1) -> Framed:
+def shift(model: Any, by: float) -> None:
+    """Add to every score: by the head's bias; where it has none, by that of the norm before it, along the weights."""
+    out = model.heads["classify"].out
+    if out.bias is not None:
+        out.bias.add_(by)
+    else:
+        model.encoder.norm.bias.add_(by * out.weight[0] / out.weight[0].square().sum())
+
+
+def text_scores(model: nn.Module, states: Tensor, batch: Batch, asker: Task) -> Tensor:  # (N, W) -> (examples, V)
+    """The scores of each example: of its row, or the mean of its rows'.  Where the head is linear, as GPT's is, that is
+    the head of the mean of their states."""
+    scores = scores_of(model, "classify", states, batch["tokens"].rows, asker).float()  # (N, W) -> (B, V)
+    return mean(scores, batch["groups"]) if "groups" in batch else scores
+
+
+def scores_for(reader: Reader, texts: Sequence[tuple[str, ...]], symmetric: bool) -> Tensor:  # (examples, V)
+    framed, groups = laid(reader, texts, symmetric)
+    told_if_cut(framed, reader.longest)
+    scores = torch.tensor(row_scores(reader, "classify", framed, lambda scores: scores))
+    return scores if groups is None or not texts else mean(scores, Rows.of(np.diff(groups).tolist()))
+
+
+def laid(reader: Reader, texts: Sequence[tuple[str, ...]], symmetric: bool) -> tuple[Framed, np.ndarray | None]:
+    """Texts as rows; and, where an example may have two, from which row to which each reaches."""
+    return in_both_orders(reader, texts) if symmetric else (reader.framed(texts), None)
+
+
+def texts_of(inputs: Sequence[Input], least: int = 1) -> list[tuple[str, ...]]:
     texts = [(given,) if isinstance(given, str) else tuple(given) for given in inputs]
     for given in texts:
         if not least <= len(given) <= 2:
             wanted = "one, or a pair" if least == 1 else "a pair, for which this was trained"
             raise UsageProblem(f"{len(given)} texts together, such as {given[:3]}; give {wanted}")
-    return told_if_cut(reader.framed(texts), reader.longest)
+    return texts

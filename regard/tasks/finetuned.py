@@ -9,20 +9,23 @@ from typing import Any
 
 import numpy as np
 
+from regard.config import change
 from regard.models.encoder import EncoderConfig
 from regard.models.heads import with_heads
 from regard.models.published import Published
 from regard.tasks.answer import Answer
 from regard.tasks.choose import Choose
-from regard.tasks.classify import Classify, Pair, Regress
+from regard.tasks.classify import Classify, Pair, Regress, Similar
 from regard.tasks.metrics import Score
 from regard.tasks.reader import LONGEST, Reader, tell_others, tokenizer_settings
 from regard.tasks.tag import Tag
 from regard.tasks.task import Task, label_names
+from regard.tasks.transformation import made_ready
 
 TASKS: dict[str, type[Task]] = {
     "classify": Classify,
     "pair": Pair,
+    "similar": Similar,
     "regress": Regress,
     "choose": Choose,
     "tag": Tag,
@@ -91,6 +94,9 @@ def with_task(
 ) -> tuple[Finetuned, list[str]]:
     """An encoder made ready to learn a task from rows of at most `longest` pieces, and the names of the tensors of its
     head that are new."""
+    reader, added = made_ready(reader)
+    if added and config:
+        config = change(config, "embedding.vocab", reader.model.encoder.config.embedding.vocab)
     settings, same = {**task.settings(), NAME: name}, goes_on(reader.published, name, task)
     published, fresh = with_heads(
         reader.published, {task.role}, task.outputs, config=config, settings=settings, same=same
@@ -100,7 +106,7 @@ def with_task(
     reader = Reader(published, reader.tokenizer)
     reader.longest = min(reader.longest, longest)
     tell_others(reader)
-    return Finetuned(reader, name, task), fresh
+    return Finetuned(reader, name, task), [*fresh, *added]
 
 
 def goes_on(published: Published, name: str, task: Task) -> bool:

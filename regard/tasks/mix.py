@@ -52,7 +52,15 @@ class Mix:
                 f"a mix of {len(self.weights)} weights does not fit: the model has {len(layers)} layers, "
                 "what was embedded counted as the first; give a weight for each"
             )
-        return torch.tensordot(layers[0].new_tensor(self.weights), torch.stack(list(layers)), 1)
+        return torch.tensordot(layers[0].new_tensor(self.weights), stacked(layers), 1)
+
+
+def stacked(layers: Sequence[Tensor]) -> Tensor:  # (N, W) of each -> (layers, N, W)
+    """Layers that are to be added; those of some recurrent models are not equally wide."""
+    widths = [layer.shape[-1] for layer in layers]
+    if len(set(widths)) > 1:
+        raise UsageProblem(f"layers of {', '.join(map(str, widths))} numbers cannot be added; choose one of them")
+    return torch.stack(list(layers))
 
 
 def learn_mix(states: Tensor, labels: Tensor, strength: float, seed: int = 0) -> Mix:  # (n, layers, W), (n,)

@@ -22,9 +22,10 @@ from regard.models.folder import load_published, save_files
 from regard.models.published import Published
 from regard.rows import Rows, Tokens
 from regard.tasks.device import moved
-from regard.tasks.mix import LEARNED, NAME, Mix
+from regard.tasks.mix import LEARNED, NAME, Mix, stacked
 from regard.tasks.pooling import MEAN, Pooling, declared
 from regard.text.published import load_tokenizer
+from regard.text.spelled import Spelled
 from regard.text.tokenizer import SETTINGS, Tokenizer
 
 BUDGET = 16_384  # tokens of a batch
@@ -34,8 +35,8 @@ CHOICES: dict[str, Choice] = {
     "first": lambda layers: layers[0],
     "last": lambda layers: layers[-1],
     "second to last": lambda layers: layers[-2],
-    "sum of all": lambda layers: torch.stack(layers[1:]).sum(0),
-    "sum of last 4": lambda layers: torch.stack(layers[-4:]).sum(0),
+    "sum of all": lambda layers: stacked(layers[1:]).sum(0),
+    "sum of last 4": lambda layers: stacked(layers[-4:]).sum(0),
     "concat last 4": lambda layers: torch.cat(layers[-4:], -1),
 }
 
@@ -66,6 +67,7 @@ class Reader:
     def __init__(self, published: Published, tokenizer: Tokenizer, pooling: Pooling = MEAN):
         self.published, self.tokenizer, self.pooling = published, tokenizer, pooling
         self.model: Any = published.model
+        self.reading = reading_of(self.model.encoder, tokenizer)  # what text is read by: it may know more words
         self.longest = min(longest_row(self.model), pooling.longest)
 
     @classmethod
@@ -120,7 +122,7 @@ class Reader:
 
     def words(self, words: Sequence[str]) -> tuple[Row, list[int]]:
         """A sentence as the model reads it, and where in it the first piece of each word lies (-1: nowhere)."""
-        pieces, owners = self.tokenizer.encode_words(words)
+        pieces, owners = self.reading.encode_words(words)
         row = self.tokenizer.frame.row(pieces, longest=self.longest)
         offset, kept = len(self.tokenizer.frame.first), len(row[0]) - len(self.tokenizer.frame.last)
         places = [-1] * len(words)
@@ -136,7 +138,7 @@ class Reader:
         found: list[tuple[list[str], np.ndarray]] = [([], np.zeros(0))] * len(texts)
         for numbers, states, rows in self.states(Framed.of(framed), layers):
             for number, vectors in zip(numbers, rows.split(states.float().cpu()), strict=True):
-                found[number] = [self.tokenizer.piece(i) for i in framed[number][0]], vectors.numpy()
+                found[number] = [self.reading.piece(i) for i in framed[number][0]], vectors.numpy()
         return found
 
     @torch.inference_mode()
@@ -164,14 +166,14 @@ class Reader:
     def rows(self, texts: Sequence[tuple[str, ...]]) -> Iterator[Row]:
         for start in range(0, len(texts), TOGETHER):
             some = texts[start : start + TOGETHER]
-            pieces = iter(self.tokenizer.encode_batch([text for pair in some for text in pair]))
+            pieces = iter(self.reading.encode_batch([text for pair in some for text in pair]))
             for pair in some:
                 first, second = next(pieces), next(pieces) if len(pair) == 2 else None
                 yield self.tokenizer.frame.row(first, second, self.longest)
 
     def row(self, text: str, allow: Sequence[str] = ()) -> Row:
         """A text as the model reads it: framed, and cut where the model's places end; and its segments."""
-        return self.tokenizer.frame.row(self.tokenizer.encode(text, allow), longest=self.longest)
+        return self.tokenizer.frame.row(self.reading.encode(text, allow), longest=self.longest)
 
     @torch.inference_mode()
     def fill(self, text: str, best: int = 5) -> list[list[Filled]]:
@@ -188,6 +190,15 @@ class Reader:
         ranked = self.model.scores("masked", states, tokens.rows).softmax(-1).topk(best)
         rows = zip(ranked.indices.tolist(), ranked.values.tolist(), strict=True)
         return [[Filled(self.tokenizer.decode([i]).strip(), p) for i, p in zip(*row, strict=True)] for row in rows]
+
+
+def reading_of(encoder: Any, tokenizer: Tokenizer) -> Tokenizer | Spelled:
+    """An encoder that reads words by their characters reads those too that the vocabulary lacks."""
+    if not hasattr(getattr(encoder, "embed", None), "spell"):
+        return tokenizer
+    spelled = Spelled(tokenizer, encoder.config.embedding.longest)
+    encoder.embed.spell(spelled)
+    return spelled
 
 
 def tell_others(reader: Reader) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from unicodedata import category
 
 import numpy as np
-from torch import nn
+from torch import Tensor, nn
 
 from regard.data.framed import Examples, Framed, Row
 from regard.data.labelled import LabelMap
@@ -25,7 +25,7 @@ from regard.data.windows import Windows
 from regard.errors import Problem
 from regard.models.published import Published
 from regard.objectives.objective import Batch, Result
-from regard.objectives.reading import answered, scores_of, states_of
+from regard.objectives.reading import answered, scores_of
 from regard.tasks.entity_metrics import entity_f1, found_by_kind, tag_accuracy
 from regard.tasks.metrics import Score
 from regard.tasks.reader import Reader
@@ -138,9 +138,9 @@ class Tag(Task):
         places = (batch["wanted"] != NOTHING).nonzero().squeeze(1)  # (M,)
         return {**batch, "places": places, "wanted": batch["wanted"][places].long()}
 
-    def judge(self, model: nn.Module, batch: Batch) -> Result:
-        states = states_of(model, batch)[batch["places"]]  # (N, W) -> (M, W)
-        scores = scores_of(model, "tag", states, batch["tokens"].rows, self)  # (M, W) -> (M, V)
+    def judge_states(self, model: nn.Module, states: Tensor, batch: Batch) -> Result:
+        asked = states[batch["places"]]  # (N, W) -> (M, W)
+        scores = scores_of(model, "tag", asked, batch["tokens"].rows, self)  # (M, W) -> (M, V)
         return answered(scores.float(), batch["wanted"])
 
     def predict(self, reader: Reader, inputs: Sequence[Input]) -> list[Tags]:
@@ -190,14 +190,14 @@ def tag_ids(labels: LabelMap, data: Tagged) -> np.ndarray:
 def lay_words(reader: Reader, sentences: Iterable[Sequence[str]]) -> LaidWords:
     """All words in rows that the model can read, each once: where it has the most around it."""
     frame = reader.tokenizer.frame
-    around = len(frame.row([])[0])
+    around = frame.around()
     windows = Windows.of(reader.longest - around)
     rows, places, total = list[Row](), [], 0
     for words in sentences:
-        pieces, owners = reader.tokenizer.encode_words(words)
+        pieces, owners = reader.reading.encode_words(words)
         cuts = windows.over(len(pieces))
         rows += [frame.row(pieces[cut.start : cut.stop]) for cut in cuts]
-        lengths = [len(cut) + around for cut in cuts]
+        lengths = [len(ids) for ids, _ in rows[-len(cuts) :]]
         begins = np.array(list(accumulate(lengths, initial=total))[:-1]) + len(frame.first)
         known, first = np.unique(np.array(owners, np.int64), return_index=True)
         which = windows.owners(first, len(cuts))

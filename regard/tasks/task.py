@@ -15,7 +15,8 @@ from regard.data.framed import Examples, Framed
 from regard.data.reading import Reading
 from regard.models.encoder import Role
 from regard.models.published import Published
-from regard.objectives.objective import Objective
+from regard.objectives.objective import Batch, Objective, Result
+from regard.objectives.reading import states_of
 from regard.rows import Rows
 from regard.tasks.metrics import Score
 from regard.tasks.reader import Reader
@@ -54,6 +55,13 @@ class Task(Objective):
     @abstractmethod
     def examples(self, reader: Reader, data: Any) -> Examples:
         """The data as rows, with what is wanted of each."""
+
+    def judge(self, model: nn.Module, batch: Batch) -> Result:
+        return self.judge_states(model, states_of(model, batch), batch)
+
+    @abstractmethod
+    def judge_states(self, model: nn.Module, states: Tensor, batch: Batch) -> Result:
+        """How well the model answered, by the states of all tokens, (N, W), whoever had them read."""
 
     @abstractmethod
     def predict(self, reader: Reader, inputs: Sequence[Any]) -> list[Any]:

@@ -16,7 +16,7 @@ from regard.data.batches import sorted_batches
 from regard.decoding.beam import BEAM, Beam, beam_search
 from regard.decoding.decoder import Ends, Hypothesis
 from regard.decoding.sample import Sampling, sample
-from regard.errors import Problem
+from regard.errors import Problem, UsageProblem
 from regard.layers.longest import longest_row
 from regard.models.folder import (
     is_published_translator,
@@ -25,7 +25,8 @@ from regard.models.folder import (
     save_files,
     save_model,
 )
-from regard.models.marian import PublishedMarian
+from regard.models.published_translator import PublishedTranslator
+from regard.models.t5 import T5, new
 from regard.rows import Tokens
 from regard.tasks.device import moved
 from regard.text.published import load_pair
@@ -34,6 +35,8 @@ from regard.text.vocabulary import Vocabulary
 
 SHARED, SOURCE, TARGET = FILE, f"source.{FILE}", f"target.{FILE}"
 LONGEST = 1024  # pieces of a source that are read, or fewer where the model's tables end; a longer one is cut
+TEMPLATE = "regard_template"  # in a config.json, where nobody else looks for it
+ONLY_PUBLISHED = "examples are turned into texts for T5, and for translators that others publish; choose one of these"
 BUDGET = 4096  # tokens of a batch, each beam counted
 
 
@@ -59,15 +62,23 @@ class Translator:
     """A model with its vocabularies (one for both sides, or one each); and how it was published, if others did."""
 
     def __init__(
-        self, model: nn.Module, source: Vocabulary, target: Vocabulary, published: PublishedMarian | None = None
+        self, model: nn.Module, source: Vocabulary, target: Vocabulary, published: PublishedTranslator | None = None
     ):
         self.model: Any = model
         self.source, self.target, self.published = source, target, published
         self.places = longest_row(model)
         self.longest = min(LONGEST, self.places - 1)  # a place is for the end
         self.ends = Ends(target.begin, target.end, longest=self.places)
-        if published is not None:  # whose limit is the same for all, and whose first token is padding
-            self.ends = replace(self.ends, ratio=0.0, slack=published.longest, never=(target.begin,))
+        if published is not None:
+            self.ends = replace(self.ends, never=never_written(published, target))
+            if published.longest is not None:  # the same for all
+                self.ends = replace(self.ends, ratio=0.0, slack=published.longest)
+
+    @classmethod
+    def of(cls, model: nn.Module, source: Vocabulary, target: Vocabulary) -> Translator:
+        """A model that was made here, in the form that others know if its family has one."""
+        published = new(model, target.begin, target.end) if isinstance(model, T5) else None
+        return cls(model, source, target, published)
 
     @classmethod
     def load(cls, folder: str | Path, device: torch.device | str | None = None) -> Translator:
@@ -85,7 +96,8 @@ class Translator:
     def load_published(cls, folder: Path, device: torch.device | str | None = None) -> Translator:
         published = load_published_translator(folder)
         source, target = load_pair(folder)
-        check_sizes(published.model, (f"{folder}: the source's side", source), (f"{folder}: the target's side", target))
+        sides = (f"{folder}: the source's side", source), (f"{folder}: the target's side", target)
+        check_sizes(published.model, *sides, spare=isinstance(published.model, T5))
         published.check_ids(target.begin, target.end, folder)
         return cls(moved(published.model, device), source, target, published)
 
@@ -99,6 +111,17 @@ class Translator:
             save_model(Path(folder), self.model, {SHARED: source[FILE], **about})
         else:
             save_model(Path(folder), self.model, {SOURCE: source[FILE], TARGET: target[FILE], **about})
+
+    @property
+    def template(self) -> str:
+        """What made texts of the examples that it was trained on; empty where it was trained on texts."""
+        return str(self.published.theirs.get(TEMPLATE, "")) if self.published else ""
+
+    @template.setter
+    def template(self, template: str) -> None:
+        if self.published is None:
+            raise UsageProblem(ONLY_PUBLISHED)
+        self.published = replace(self.published, theirs={**self.published.theirs, TEMPLATE: template})
 
     @property
     def device(self) -> torch.device:
@@ -164,11 +187,18 @@ class Translator:
         return Attended(*pieces, weights)
 
 
-def check_sizes(model: Any, *sides: tuple[object, Vocabulary]) -> None:
-    """Whether the vocabularies of source and target, each with where it lies, are the model's."""
+def never_written(published: PublishedTranslator, target: Vocabulary) -> tuple[int, ...]:
+    """The token to begin with, which others take for padding; and what a table holds beyond the last piece."""
+    nothing = range(target.size, published.model.out.out_features)
+    return tuple(nothing) if published.writes_padding else (target.begin, *nothing)
+
+
+def check_sizes(model: Any, *sides: tuple[object, Vocabulary], spare: bool = False) -> None:
+    """Whether the vocabularies of source and target, each with where it lies, are the model's.  T5's tables are a
+    little longer than they need be."""
     vocab = model.config.embedding.vocab
     for (place, side), size in zip(sides, (vocab, model.config.target_vocab or vocab), strict=True):
-        if side.size != size:
+        if side.size > size or (side.size < size and not spare):
             raise Problem(
                 f"{place} has {side.size} pieces and the model was made for {size}: it belongs to another model"
             )

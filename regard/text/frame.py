@@ -1,4 +1,5 @@
-"""How a text, or a pair of texts, becomes the row that an encoder reads: [CLS] a [SEP] b [SEP]."""
+"""How a text, or a pair of texts, becomes the row that a model reads: [CLS] a [SEP] b [SEP], or, of a language model
+that is fine-tuned, <start> a <delimiter> b <extract>."""
 
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ class Frame:
     between: tuple[int, ...]
     last: tuple[int, ...]
     segments: bool  # is the second text, with what ends it, told from the first?
+    blank: tuple[int, ...] = ()  # what is read where there is no token at all, neither of a text nor around it
 
     def row(self, a: Ids, b: Ids | None = None, longest: int | None = None) -> tuple[list[int], list[int]]:
         """The ids of a row, and the segment of each: 0 or 1.  What is too long loses its end."""
@@ -27,11 +29,17 @@ class Frame:
         if b is not None:
             head, tail = [*head, *self.between], [*b, *tail]
         second = int(self.segments and b is not None)
+        if not head + tail:
+            head = [*self.blank]
         return head + tail, [0] * len(head) + [second] * len(tail)
+
+    def around(self, texts: int = 1) -> int:
+        """How many special tokens stand around one text, or two."""
+        return len(self.first) + len(self.last) + (texts - 1) * len(self.between)
 
     def cut(self, a: Ids, b: Ids | None, longest: int) -> tuple[Ids, Ids | None]:
         """As much of the texts as a row of `longest` can hold; of a pair, the longer loses first."""
-        room = longest - len(self.first) - len(self.last) - (0 if b is None else len(self.between))
+        room = longest - self.around(1 if b is None else 2)
         if room < 0:
             raise UsageProblem(f"a row of {longest} cannot hold its special tokens; ask for {longest - room} or more")
         if b is None:

@@ -14,13 +14,26 @@ from regard.errors import Problem
 from regard.text.files import AGAIN, read_ids, read_object, read_text
 from regard.text.marian import Marian
 from regard.text.spm import NORMAL, USER_DEFINED, Piece, SentencePiece
-from regard.text.tokenizer import ENCODER, FILE, FRAMES, SETTINGS, Tokenizer, faults_of, framed
-from regard.text.vocabulary import Vocabulary
+from regard.text.tokenizer import (
+    ENCODER,
+    FILE,
+    FRAMES,
+    SENTINELS,
+    SETTINGS,
+    T5,
+    WORD_END,
+    Tokenizer,
+    faults_of,
+    framed,
+)
+from regard.text.vocabulary import SENTINEL, Vocabulary
 
 Settings = dict[str, Any]  # of a tokenizer_config.json
+Merges = list[tuple[str, str]]  # two pieces that are joined, the first pair first
 WORDS, IDS, MERGES, PIECES = "vocab.txt", "vocab.json", "merges.txt", "spiece.model"
 SOURCE, TARGET, TARGET_IDS = "source.spm", "target.spm", "target_vocab.json"
 ADDED, NAMES = "added_tokens.json", "special_tokens_map.json"
+MOST = 1000  # sentinels
 RELUCTANCE = 100.0  # taken from the score of a piece that is to be used only where nothing else fits
 
 
@@ -64,7 +77,7 @@ def builder(folder: Path) -> Callable[[Path, Settings], tokenizers.Tokenizer]:
     if (folder / SOURCE).exists():
         raise Problem(f"{folder} holds a translator, with a vocabulary for each side. Use it to translate.")
     if (folder / IDS).exists() or (folder / MERGES).exists():
-        return byte_bpe
+        return bpe
     wanted = f"{FILE}, {WORDS}, {IDS} with {MERGES}, or {PIECES}"
     raise Problem(f"{folder} holds no vocabulary: there is none of {wanted}. {AGAIN}")
 
@@ -88,10 +101,25 @@ def wordpiece(folder: Path, settings: Settings) -> tokenizers.Tokenizer:
     return inner
 
 
-def byte_bpe(folder: Path, settings: Settings) -> tokenizers.Tokenizer:
-    """RoBERTa's; and GPT-2's, which frames no text."""
+def bpe(folder: Path, settings: Settings) -> tokenizers.Tokenizer:
+    """GPT's, which marks the ends of words; or one of bytes."""
     vocab = read_ids(folder / IDS)
     merges = read_merges(folder / MERGES, vocab)
+    marked = any(piece.endswith(WORD_END) for piece in vocab)
+    return word_bpe(vocab, merges) if marked else byte_bpe(vocab, merges, settings)
+
+
+def word_bpe(vocab: dict[str, int], merges: Merges) -> tokenizers.Tokenizer:
+    """GPT's: BERT's words, in lower case; it frames no text."""
+    inner = tokenizers.Tokenizer(models.BPE(vocab, merges, unk_token="<unk>", end_of_word_suffix=WORD_END))
+    inner.normalizer, inner.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+    inner.decoder = decoders.BPEDecoder(WORD_END)
+    make_special(inner, ("<unk>",))
+    return inner
+
+
+def byte_bpe(vocab: dict[str, int], merges: Merges, settings: Settings) -> tokenizers.Tokenizer:
+    """RoBERTa's; and GPT-2's, which frames no text."""
     prefix = settings.get("add_prefix_space", False)
     inner = tokenizers.Tokenizer(models.BPE(vocab, merges))
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
@@ -106,24 +134,35 @@ def byte_bpe(folder: Path, settings: Settings) -> tokenizers.Tokenizer:
 
 
 def sentencepiece(folder: Path, settings: Settings) -> tokenizers.Tokenizer:
-    """ALBERT's; or a plain one, if it does not have ALBERT's tokens."""
+    """ALBERT's, T5's, or a plain one, by the special tokens it has.  T5's sentinels are not in its file."""
     model = SentencePiece.load(folder / PIECES)
     if not model.usual:
         raise Problem(f"{folder / PIECES} is not of SentencePiece's usual kind (unigram, spaces, no bytes). {AGAIN}")
     albert = any(piece.text == "[CLS]" for piece in model.pieces)
+    t5 = [piece.text for piece in model.pieces[:3]] == [*T5[:3]]
     scores = [(piece.text, piece.score - RELUCTANCE * is_avoided(piece, albert)) for piece in model.pieces]
+    extra = sentinels(settings) if t5 else []
+    scores += [(name, -RELUCTANCE) for name in extra]
     inner = tokenizers.Tokenizer(models.Unigram(scores, model.unknown))
     steps = albert_steps(settings) if albert else []
     if model.charsmap:
         steps.append(normalizers.Precompiled(model.charsmap))
     inner.normalizer = normalizers.Sequence(steps)
-    spaces = pre_tokenizers.WhitespaceSplit() if albert else pre_tokenizers.Split(" ", "removed")
+    spaces = pre_tokenizers.WhitespaceSplit() if albert or t5 else pre_tokenizers.Split(" ", "removed")
     inner.pre_tokenizer = pre_tokenizers.Sequence([spaces, pre_tokenizers.Metaspace()])
     inner.decoder = decoders.Metaspace()
-    make_special(inner, (piece.text for piece in model.pieces if is_special(piece)), greedy="[MASK]")
-    if albert:
-        inner.post_processor = framed(inner, *FRAMES[ENCODER])
+    make_special(inner, [*(piece.text for piece in model.pieces if is_special(piece)), *extra], greedy="[MASK]")
+    if albert or t5:
+        inner.post_processor = framed(inner, *FRAMES[ENCODER if albert else T5])
     return inner
+
+
+def sentinels(settings: Settings) -> list[str]:
+    """T5's, the last first."""
+    asked = settings.get("extra_ids", len(SENTINELS))
+    if type(asked) is not int or not 0 <= asked <= MOST:
+        raise Problem(f"extra_ids is {asked!r} in {SETTINGS}; it must be a whole number up to {MOST}. {AGAIN}")
+    return [SENTINEL.format(number) for number in reversed(range(asked))]
 
 
 def is_special(piece: Piece) -> bool:
@@ -144,7 +183,7 @@ def albert_steps(settings: Settings) -> list[normalizers.Normalizer]:
     return steps
 
 
-def read_merges(path: Path, vocab: dict[str, int]) -> list[tuple[str, str]]:
+def read_merges(path: Path, vocab: dict[str, int]) -> Merges:
     """Two pieces a line, after a line with the version."""
     merges = []
     for number, line in enumerate(read_text(path).split("\n"), 1):

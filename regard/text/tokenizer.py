@@ -20,12 +20,15 @@ from regard.errors import Problem, UsageProblem
 from regard.text.files import read_text
 from regard.text.frame import Frame
 from regard.text.kinds import KINDS, learn, untrained
-from regard.text.vocabulary import ROLES, SPACE, UNKNOWNS, Vocabulary, printable, whole
+from regard.text.vocabulary import ENDS, ROLES, SENTINEL, SPACE, UNKNOWNS, Vocabulary, printable, whole
 
 SPECIAL = ("<unk>", "<s>", "</s>")  # ids 0, 1, 2 of what is trained here; no padding token, for there is no padding
 ENCODER = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # for an encoder, as everyone knows it
 ROBERTA = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
+SENTINELS = tuple(SENTINEL.format(number) for number in reversed(range(100)))  # the first has the last id
+T5 = ("<pad>", "</s>", "<unk>", *SENTINELS)
 GPT = ("<|endoftext|>",)
+WORD_END = "</w>"  # with which GPT marks the last piece of a word
 FILE, SETTINGS = "tokenizer.json", "tokenizer_config.json"
 
 Spans = list[tuple[int, int]]  # where pieces begin and end in a text, in characters
@@ -54,14 +57,19 @@ class Tokenizer(Vocabulary):
         lowercase: bool = False,
         special: Sequence[str] = SPECIAL,
     ) -> Tokenizer:
-        """Learn a vocabulary of `vocab` entries, the special ones counted; warns when the text yields fewer."""
+        """Learn a vocabulary of `vocab` entries, the special ones counted; warns when the text yields fewer.  The
+        special ones come first, but for the sentinels, which come last."""
         if kind not in KINDS:
             raise UsageProblem(f"no tokenizer is called {kind!r}; choose one of {', '.join(KINDS)}")
         if vocab <= len(special):
-            raise UsageProblem(f"a vocabulary of {vocab} leaves no room beside {' '.join(special)}; ask for more")
+            raise UsageProblem(
+                f"a vocabulary of {vocab} has no room beside {len(special)} special tokens; ask for more"
+            )
         recipe = KINDS[kind](next((name for name in UNKNOWNS if name in special), UNKNOWNS[0]))
         inner = untrained(recipe, lowercase)
-        learn(inner, recipe, lines, vocab, special)
+        last = [name for name in special if name in SENTINELS]
+        learn(inner, recipe, lines, vocab - len(last), [name for name in special if name not in last])
+        inner.add_special_tokens(last)
         if frame := FRAMES.get(tuple(special)):
             inner.post_processor = framed(inner, *frame)
         size = inner.get_vocab_size()
@@ -121,7 +129,8 @@ class Tokenizer(Vocabulary):
             return Frame(*around, segments=1 in pair.type_ids)
         if "[CLS]" in self._special:
             return Frame((self.begin,), (self.end,), (self.end,), segments=True)
-        return Frame((), (), (), segments=False)
+        blank = next((id for name in (*ENDS, *UNKNOWNS) if (id := self.special(name)) is not None), None)
+        return Frame((), (), (), segments=False, blank=() if blank is None else (blank,))
 
     def encode(self, text: str, allow: Sequence[str] = ()) -> list[int]:
         return self.encode_batch([text], allow)[0]
@@ -148,6 +157,16 @@ class Tokenizer(Vocabulary):
         encoding = self._inner.encode(words, is_pretokenized=True, add_special_tokens=False)
         return self._only_text(encoding.ids), [word for word in encoding.word_ids if word is not None]
 
+    def normalized(self, text: str) -> str:
+        """A text as it is before it is cut: with one form for each letter, perhaps in lower case."""
+        return self._inner.normalizer.normalize_str(text) if self._inner.normalizer else text
+
+    def framed_by(self, single: str, pair: str) -> Tokenizer:
+        """The same vocabulary with other special tokens around a text and a pair, such as `$A </s>`."""
+        inner = tokenizers.Tokenizer.from_str(self._text)
+        inner.post_processor = framed(inner, single, pair)
+        return Tokenizer.from_json(inner.to_str(pretty=True), settings=self._settings)
+
     def decode(self, ids: Sequence[int]) -> str:
         self.check(ids)
         return self._inner.decode([id for id in ids if id not in self._silent], skip_special_tokens=False)
@@ -161,6 +180,8 @@ class Tokenizer(Vocabulary):
             piece = join.decode([piece])
         elif isinstance(join, decoders.WordPiece):
             piece = piece[2:] if piece.startswith("##") else SPACE + piece
+        elif isinstance(join, decoders.BPEDecoder):
+            piece = piece.replace(WORD_END, " ")
         elif join is None:
             piece = SPACE + piece
         return printable(piece.replace(" ", SPACE))
@@ -191,6 +212,7 @@ def _continues(piece: str) -> bool:
 FRAMES: dict[tuple[str, ...], tuple[str, str]] = {  # of a text and of a pair, whose second text is BERT's segment 1
     ENCODER: ("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1"),
     ROBERTA: ("<s> $A </s>", "<s> $A </s> </s> $B </s>"),
+    T5: ("$A </s>", "$A </s> $B </s>"),
 }
 
 

@@ -6,6 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import count, takewhile
 
 from regard.errors import Problem
 
@@ -24,6 +25,7 @@ ROLES = {  # by what they are called in a tokenizer_config.json
     "pad_token": PADS,
 }
 SPACE = "▁"
+SENTINEL = "<extra_id_{}>"
 
 
 class Vocabulary(ABC):
@@ -63,7 +65,7 @@ class Vocabulary(ABC):
 
     @cached_property
     def begin(self) -> int:
-        return self.needed(BEGINS, "beginning")
+        return self.needed((*BEGINS, *PADS), "beginning")  # T5 has none, and begins to write from its padding
 
     @cached_property
     def end(self) -> int:
@@ -76,6 +78,15 @@ class Vocabulary(ABC):
     @cached_property
     def mask(self) -> int:
         return self.needed(MASKS, "hidden pieces")
+
+    @cached_property
+    def sentinels(self) -> list[int]:
+        """What stands for the spans that a text leaves out, first to last (T5).  The ids count down in most files."""
+        found = (self.special(SENTINEL.format(number)) for number in count())
+        ids = [id for id in takewhile(lambda id: id is not None, found) if id is not None]
+        if not ids:
+            raise Problem(f"the tokenizer has no token for a span: {SENTINEL.format(0)} is not in its vocabulary")
+        return ids
 
     @cached_property
     def pad(self) -> int | None:

@@ -1,13 +1,17 @@
-"""AdamW, and how its learning rate rises and falls."""
+"""AdamW, how its learning rate rises and falls, and how it differs from part to part of a model."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import nn
 
+from regard.errors import UsageProblem
 from regard.training.settings import OptimizerConfig
+
+RATIO = 32  # of the highest slanted rate to the lowest
 
 
 def rate_at(step: int, steps: int, config: OptimizerConfig) -> float:
@@ -15,6 +19,10 @@ def rate_at(step: int, steps: int, config: OptimizerConfig) -> float:
     if config.schedule == "inverse-square-root":  # Vaswani et al. 2017, scaled so that the peak is `rate`
         peak = max(config.warmup, 1)
         return config.rate * min(step / peak, math.sqrt(peak / step))
+    if config.schedule == "slanted":  # Howard and Ruder 2018: `warmup` is their cut, its share of the steps cut_frac
+        down = 1 - (step - config.warmup) / max(steps - config.warmup, 1)
+        share = step / config.warmup if step < config.warmup else down
+        return config.rate * (1 + share * (RATIO - 1)) / RATIO
     if step <= config.warmup:
         return config.rate * step / config.warmup
     done = (step - 1 - config.warmup) / max(steps - config.warmup, 1)  # from 0 to just below 1: no step is wasted
@@ -26,10 +34,39 @@ def rate_at(step: int, steps: int, config: OptimizerConfig) -> float:
 
 
 def adamw(module: nn.Module, config: OptimizerConfig) -> torch.optim.AdamW:
-    """Matrices decay, embeddings among them; vectors (norms, biases) do not."""
-    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
-    groups = [
-        {"params": [p for p in trained if p.dim() > 1], "weight_decay": config.weight_decay},
-        {"params": [p for p in trained if p.dim() <= 1], "weight_decay": 0.0},
-    ]
+    """Matrices decay, embeddings among them; vectors (norms, biases) do not.
+
+    A group says its `share` of the rate, and the step it `begins` at: both are by how many parts lie above it.
+    """
+    groups: list[dict[str, Any]] = []
+    for above, parameters in enumerate(reversed(by_depth(module, config))):
+        place = {"share": config.discriminative**-above, "begins": config.unfreeze * above}
+        matrices, vectors = ([p for p in parameters if (p.dim() > 1) == wide] for wide in (True, False))
+        groups.append({"params": matrices, "weight_decay": config.weight_decay, **place})
+        groups.append({"params": vectors, "weight_decay": 0.0, **place})
     return torch.optim.AdamW(groups, lr=config.rate, betas=config.betas, eps=config.epsilon, fused=True)
+
+
+def by_depth(module: nn.Module, config: OptimizerConfig) -> list[list[nn.Parameter]]:
+    """What learns, by the parts of the model, the lowest first; all as one where no part differs from another.
+
+    `module.model.parts()` are modules from the input up.  A parameter in two of them (a tied table) is of the lower;
+    one in none (what an objective owns) is of the highest, with the heads.
+    """
+    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    if config.discriminative == 1 and not config.unfreeze:
+        return [trained]
+    model: Any = getattr(module, "model", None)
+    if not hasattr(model, "parts"):
+        raise UsageProblem(
+            f"discriminative={config.discriminative}, unfreeze={config.unfreeze}: {type(model).__name__} does not tell "
+            "its parts by depth; leave both out"
+        )
+    parts = model.parts()
+    depth: dict[nn.Parameter, int] = {}
+    for number, part in enumerate(parts):
+        for parameter in part.parameters():
+            depth.setdefault(parameter, number)
+    top = len(parts) - 1
+    groups = ([p for p in trained if depth.get(p, top) == number] for number in range(len(parts)))
+    return [group for group in groups if group]

@@ -9,17 +9,20 @@ from typing import Literal
 from regard.errors import UsageProblem
 
 HIGHEST_RATE = 10.0  # beyond it every step is noise
+Schedule = Literal["inverse-square-root", "linear", "cosine", "constant", "slanted"]
 
 
 @dataclass(frozen=True)
 class OptimizerConfig:
     rate: float = 5e-4  # the peak of the schedule
-    schedule: Literal["inverse-square-root", "linear", "cosine", "constant"] = "inverse-square-root"
+    schedule: Schedule = "inverse-square-root"
     warmup: int = 4000  # steps over which the rate rises from nothing to its peak
     weight_decay: float = 0.0
     betas: tuple[float, float] = (0.9, 0.98)
     epsilon: float = 1e-9
     clip: float = 1.0  # the longest gradient taken as it is; 0: any
+    discriminative: float = 1.0  # each part's rate is that of the part above it, divided by this; 1: all have the same
+    unfreeze: int = 0  # steps until one more part, from the top, learns too; 0: all do from the first
 
     def __post_init__(self) -> None:
         if not 0 < self.rate <= HIGHEST_RATE:
@@ -28,7 +31,11 @@ class OptimizerConfig:
             raise UsageProblem(f"betas={self.betas}: each lies from 0 to below 1")
         if not self.epsilon > 0:
             raise UsageProblem(f"epsilon={self.epsilon}: give a small number above 0, such as 1e-9")
-        for name in ("warmup", "weight_decay", "clip"):
+        if not 1 <= self.discriminative < math.inf:
+            raise UsageProblem(
+                f"discriminative={self.discriminative}: give 1 (one rate for all) or more, such as ULMFiT's 2.6"
+            )
+        for name in ("warmup", "weight_decay", "clip", "unfreeze"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise UsageProblem(f"{name}={getattr(self, name)}: give 0 (off) or more")
 

@@ -15,10 +15,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils import get_total_norm
 
-from regard.errors import Problem
+from regard.errors import Problem, UsageProblem
 from regard.objectives.objective import Asked, Batch, to_device
 from regard.rows import Rows, Tokens
 from regard.training.ahead import Batches, ahead
@@ -45,9 +45,11 @@ class Stepper:
         self.device = device_of(asked)
         self.width = config.accumulate * ranks.count
         if config.compile:
-            asked.compile(dynamic=True)
+            for part in repeated(asked) or [asked]:
+                part.compile(dynamic=True)
         self.module = ranks.wrap(asked)
         self.optimizer = adamw(asked, config.optimizer)
+        self.check_unfreezing()
 
     def micro_batches(self, step: int) -> Generator[tuple[int, Batch], None, None]:
         """Those of this rank, from a step on."""
@@ -57,6 +59,7 @@ class Stepper:
         """Take a step, counted from 0.  If it raises, the weights are as they were."""
         turns = range(1, self.config.accumulate + 1)
         judged = [self.judge(*next(micro_batches), last=turn == turns[-1]) for turn in turns]
+        self.freeze(step)
         gradients = [p.grad for p in self.asked.parameters() if p.grad is not None]
         sums = torch.stack([torch.stack([*one.values()]) for one in judged]).sum(0)
         sums = self.ranks.sum(torch.cat([sums, sums.new_full((1,), stop)]))
@@ -87,6 +90,25 @@ class Stepper:
         sums["tokens"] = result.loss.new_full((), token_count(question))
         return {name: value.double() for name, value in sums.items()}
 
+    def freeze(self, step: int) -> None:
+        """Drop the gradients of parts whose turn to learn has not come: the optimizer leaves alone what has none.
+
+        They were computed in vain; but the graph is the same at every step, for ranks, for compiled code and for a
+        resumed run, and the parts frozen longest are frozen for a few epochs.
+        """
+        for group in self.optimizer.param_groups:
+            for parameter in group["params"] if step < group["begins"] else ():
+                parameter.grad = None
+
+    def check_unfreezing(self) -> None:
+        groups, steps, every = self.optimizer.param_groups, self.config.steps, self.config.optimizer.unfreeze
+        last = max(group["begins"] for group in groups)
+        if last >= steps:
+            raise UsageProblem(
+                f"with one more part every {every} steps the lowest of {len(groups) // 2} would learn from step "
+                f"{last + 1} on, and the last is {steps}. Unfreeze faster, or train longer."
+            )
+
     def precision(self) -> torch.autocast:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bf16")
 
@@ -97,7 +119,7 @@ class Stepper:
     def update(self, gradients: list[Tensor], factor: float, rate: float) -> None:
         torch._foreach_mul_(gradients, factor)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["share"]
         self.optimizer.step()
         self.optimizer.zero_grad()
 
@@ -117,6 +139,16 @@ class Stepper:
             f"{error} Train with half the tokens a micro-batch and accumulate={2 * accumulate} (now {accumulate}): "
             "the steps stay as large."
         )
+
+
+def repeated(module: nn.Module) -> list[nn.Module]:
+    """What a model has several of, one like the other: its blocks.  Compiled each by itself they share their code, and
+    it is made in seconds, where that of the whole model takes minutes."""
+    found: list[nn.Module] = []
+    for part in module.children():
+        alike = isinstance(part, nn.ModuleList) and len(part) > 1 and len({type(one) for one in part}) == 1
+        found += list(part) if alike else repeated(part)  # type: ignore[call-overload]
+    return found
 
 
 def seed_of(seed: int, position: int) -> int:

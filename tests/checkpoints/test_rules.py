@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard.checkpoints.rules import Rules
+from regard.checkpoints.rules import Rules, transposed
 from regard.errors import Problem
 
 RULES = Rules(
@@ -115,3 +115,60 @@ def test_old_names_of_norms_are_renewed():
     assert values(found) == {"norm.weight": 0.0, "norm.bias": 1.0}
     with pytest.raises(Problem, match=r"LayerNorm\.gamma is there by its new name too, LayerNorm\.weight"):
         norm.load(tensors(["LayerNorm.gamma", "LayerNorm.weight"]), "file")
+
+
+# Tensors that are not ours as they stand
+
+
+FUSED = Rules(
+    (
+        (tuple(f"blocks.{{i}}.{part}" for part in "qkv"), "h.{i}.attn", transposed),
+        ("blocks.{i}.out", "h.{i}.proj", transposed),
+        ("blocks.{i}.norm", "h.{i}.ln"),
+    ),
+    ignored=("h.{i}.mask",),
+)
+
+
+def fused(layers: int = 2) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    shapes = {"attn.weight": (4, 12), "attn.bias": (12,), "proj.weight": (4, 6), "proj.bias": (6,), "ln.weight": (4,)}
+    return {
+        f"h.{i}.{name}": torch.randn(shape, generator=generator)
+        for i in range(layers)
+        for name, shape in shapes.items()
+    }
+
+
+def test_one_of_theirs_is_three_of_ours_with_rows_and_columns_exchanged():
+    given = fused()
+    found = FUSED.load(given, "file")
+    assert len(found) == 2 * (6 + 2 + 1)
+    x = torch.randn(3, 4)
+    q, k, v = (x @ found[f"blocks.1.{part}.weight"].T + found[f"blocks.1.{part}.bias"] for part in "qkv")
+    torch.testing.assert_close(torch.cat([q, k, v], 1), x @ given["h.1.attn.weight"] + given["h.1.attn.bias"])
+    assert torch.equal(found["blocks.0.out.weight"], given["h.0.proj.weight"].T)
+
+
+def test_what_was_parted_and_exchanged_goes_back_bit_for_bit():
+    given = fused(12)
+    again = FUSED.under("model.").save(FUSED.load(given, "file"))
+    assert again.keys() == {f"model.{name}" for name in given}
+    for name, tensor in given.items():
+        assert torch.equal(again[f"model.{name}"], tensor) and again[f"model.{name}"].is_contiguous()
+
+
+def test_a_part_that_is_missing_is_told():
+    ours = FUSED.load(fused(), "file")
+    del ours["blocks.1.k.weight"], ours["blocks.1.v.weight"]
+    missing = r"h\.1\.attn\.weight cannot be written without blocks\.1\.k\.weight, blocks\.1\.v\.weight"
+    with pytest.raises(Problem, match=missing):
+        FUSED.save(ours)
+
+
+def test_constants_have_a_number_too():
+    given = fused(1) | {"h.0.mask": torch.ones(2, 2)}
+    assert "h.0.mask" not in FUSED.load(given, "file") and list(FUSED.constants(given)) == ["h.0.mask"]
+    for odd in ("h.0.mask.weight", "h.x.mask"):
+        with pytest.raises(Problem, match="no place for"):
+            FUSED.load(given | {odd: torch.ones(2)}, "file")

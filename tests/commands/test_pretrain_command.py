@@ -91,6 +91,19 @@ def test_other_objectives_that_make_sense(call, text, tokenizer, tmp_path, model
     assert config["architectures"] == [architecture]
 
 
+def test_electra_in_two_stages(call, text, tokenizer, tmp_path):
+    """It learns hidden words, and then, from there, to tell what a model as it was has put in."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert call(*pretraining("electra-small", text, first, "--objective", "masked", "--tokenizer", tokenizer)).code == 0
+    done = call(*pretraining(first, text, second, "--objective", "replaced", "--filled-by", first))
+    assert done.code == 0 and not (second / "generator").exists(), done.err
+    assert set(regard.load(second, "cpu").model.heads) == {"replaced"}
+    other = call(*pretraining("electra-small", text, tmp_path / "other", "--filled-by", first))
+    assert other.code == 1 and "another vocabulary" in other.err
+    wrong = call(*pretraining(first, text, tmp_path / "wrong", "--objective", "replaced", "--filled-by", second))
+    assert wrong.code == 1 and "cannot fill hidden words" in wrong.err
+
+
 @pytest.mark.parametrize(
     "model, objective, told",
     [("bert-tiny", "maskd", "did you mean 'masked'?"), ("bert-tiny", "masked+masked", "cannot be asked together"),

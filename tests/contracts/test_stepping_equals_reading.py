@@ -9,8 +9,10 @@ import torch
 
 from regard.attention.score import SCORES
 from regard.config import change
-from regard.models.seq2seq import Seq2Seq, seq2seq
-from regard.models.transformer import Transformer, transformer
+from regard.models import FAMILIES
+from regard.models.seq2seq import seq2seq
+from regard.models.t5 import t5
+from regard.models.transformer import transformer
 from regard.rows import Tokens
 
 torch.set_num_threads(1)  # tiny tensors: more threads only wait for each other
@@ -38,6 +40,9 @@ CONFIGS["transformer untied"] = tiny_transformer(tied=False)
 CONFIGS["transformer two vocabularies"] = tiny_transformer(target_vocab=13)
 CONFIGS["transformer two vocabularies untied"] = tiny_transformer(target_vocab=13, tied=False)
 CONFIGS |= {
+    f"t5 {'gated' if gated else 'relu'}": t5(2, 16, 2, 32, size=6, vocab=VOCAB, gated=gated) for gated in (False, True)
+}
+CONFIGS |= {
     f"{cell} {score or 'bottleneck'} {layers}": seq2seq(score, cell=cell, width=16, layers=layers, vocab=VOCAB)
     for cell in ("vanilla", "gru", "lstm")
     for score in (None, *SCORES)
@@ -50,7 +55,7 @@ CONFIGS["lstm dot two vocabularies"] = replace(seq2seq("dot", width=16, vocab=VO
 def model(request):
     torch.manual_seed(0)
     config = CONFIGS[request.param]
-    return (Transformer(config) if request.param.startswith("transformer") else Seq2Seq(config)).eval()
+    return next(kind for of, kind in FAMILIES.values() if type(config) is of)(config).eval()
 
 
 def close(got, wanted):

@@ -16,7 +16,10 @@ from regard.checkpoints.files import load_tensors
 from regard.commands.convert import convert
 from regard.commands.load import load
 from regard.commands.predict import classify
+from regard.decoding.decoder import Ends, prompted
+from regard.decoding.sample import sample
 from regard.models.encoder import begin
+from regard.models.folder import load_published
 from regard.rows import Tokens
 from regard.tasks.finetuned import Finetuned
 from regard.tasks.reader import Reader
@@ -135,3 +138,31 @@ def test_molecules_are_easy_or_hard_to_make(tmp_path):
     load(folder, "cpu").save(tmp_path / "again")
     before, after = (load_tensors(place / "model.safetensors") for place in (folder, tmp_path / "again"))
     assert before.keys() == after.keys() and all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_a_language_model_of_microbes_writes_as_by_the_reference(tmp_path):
+    """A GPT-2 over the genera of a sample, the most abundant first: the same logits, and every tensor accounted for."""
+    reference = pytest.importorskip("transformers", reason="the reference library is not installed")
+    source = packaged("mgm", "resources/general_model")
+    folder = convert(source / "pytorch_model.bin", tmp_path / "converted")
+    published = load_published(folder)
+    assert list(published.model.heads) == ["write"]
+    tensors = load_tensors(folder / "model.safetensors")
+    again = published.files()
+    assert again["model.safetensors"].keys() == tensors.keys()
+    assert all(torch.equal(again["model.safetensors"][name], tensors[name]) for name in tensors)
+    assert json.loads(again["config.json"]) == json.loads((source / "config.json").read_text())
+    theirs = reference.GPT2LMHeadModel.from_pretrained(folder).eval()
+    ids = torch.randint(5, 9669, (2, 40), generator=torch.Generator().manual_seed(0))
+    tokens = Tokens.of(ids.tolist())
+    with torch.inference_mode():
+        wanted = theirs(ids).logits.flatten(0, 1)
+        found = published.model.logits(published.model(tokens))
+    torch.testing.assert_close(found, wanted, atol=5e-5, rtol=0)
+    assert sum(parameter.numel() for parameter in published.model.parameters()) > 8.5e6
+    before, begin = prompted(Tokens.of([[2], [2, *ids[0, :3].tolist()]]))
+    written = sample(published.model, before, Ends(begin, 3, 0.0, 13))
+    how = {"max_new_tokens": 12, "do_sample": False, "pad_token_id": 0}
+    for prompt, hypothesis in zip(([2], [2, *ids[0, :3].tolist()]), written, strict=True):
+        best = theirs.generate(torch.tensor([prompt]), attention_mask=torch.ones(1, len(prompt)), **how)[0].tolist()
+        assert hypothesis.tokens == [token for token in best[len(prompt) :] if token != 3]

@@ -234,6 +234,16 @@ def test_the_embedding_learns_from_both():
     assert generator[MASK].any() and not discriminator[MASK].any()  # which the discriminator never sees
 
 
+def test_a_generator_that_has_learned_learns_no_more():
+    model, filler = encoder("replaced"), encoder("masked")
+    both = Asked(model, Replaced(HIDING, filler, learned=True)).train()
+    assert both.model.training and not filler.training
+    result = judged(both, question(both.objective))
+    result.loss.backward()
+    assert all(p.grad is None for p in filler.parameters()) and model.encoder.embed.tokens.weight.grad.any()
+    torch.testing.assert_close(result.loss.detach(), 50 * result.parts["discriminator_loss"])
+
+
 def test_heads_that_are_missing_are_named():
     both = asked()
     with pytest.raises(

@@ -2,9 +2,11 @@ import math
 
 import pytest
 import torch
+from tiny_run import TinyModel
 from torch import nn
 
 from regard.errors import UsageProblem
+from regard.objectives.objective import Asked, Objective
 from regard.training.optimizer import adamw, rate_at
 from regard.training.settings import OptimizerConfig, TrainingConfig
 
@@ -30,6 +32,26 @@ def test_every_schedule_rises_to_its_peak_and_never_wastes_a_step(schedule):
     assert rates[10:] == sorted(rates[10:], reverse=True)
 
 
+@pytest.mark.parametrize(("steps", "cut"), [(1000, 100), (50, 5), (30, 15), (19, 1)])
+def test_slanted_is_the_papers(steps, cut):
+    """Howard and Ruder 2018, equation 3, for t from 1 to T."""
+    config, cut_frac, ratio = OptimizerConfig(rate=0.01, schedule="slanted", warmup=cut), cut / steps, 32
+    for t in range(1, steps + 1):
+        p = t / cut if t < cut else 1 - (t - cut) / (cut * (1 / cut_frac - 1))
+        assert math.isclose(rate_at(t, steps, config), 0.01 * (1 + p * (ratio - 1)) / ratio), t
+
+
+@pytest.mark.parametrize(("steps", "cut"), [(100, 10), (7, 0), (9, 9), (1, 0), (1, 1)])
+def test_slanted_rises_to_its_peak_and_ends_at_its_lowest(steps, cut):
+    config = OptimizerConfig(rate=0.32, schedule="slanted", warmup=cut)
+    rates = [rate_at(step, steps, config) for step in range(1, steps + 1)]
+    assert 0.01 - 1e-9 <= min(rates) <= max(rates) <= 0.32
+    rising, falling = rates[:cut], rates[max(cut - 1, 0) :]
+    assert rising == sorted(rising) and falling == sorted(falling, reverse=True)
+    assert not cut or rates[cut - 1] == 0.32
+    assert cut == steps or rates[-1] == pytest.approx(0.01)
+
+
 def test_known_points():
     def at(schedule, step, warmup=0):
         return rate_at(step, 100, OptimizerConfig(rate=1.0, schedule=schedule, warmup=warmup))
@@ -45,7 +67,8 @@ def test_known_points():
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"rate": 0.0}, {"rate": -1.0}, {"rate": 1e9}, {"rate": math.nan}, {"warmup": -1}, {"clip": -1.0},
+    [{"discriminative": 0.5}, {"discriminative": math.inf}, {"unfreeze": -1},
+     {"rate": 0.0}, {"rate": -1.0}, {"rate": 1e9}, {"rate": math.nan}, {"warmup": -1}, {"clip": -1.0},
      {"weight_decay": math.nan}, {"betas": (0.9, 1.0)}, {"epsilon": 0.0}],
 )  # fmt: skip
 def test_absurd_values_are_refused_by_name(wrong):
@@ -92,3 +115,48 @@ def test_matrices_decay_and_vectors_do_not():
     for name, parameter in module.named_parameters():
         expected = before[name] * (1 - 0.1 * 0.5) if parameter.dim() > 1 else before[name]
         torch.testing.assert_close(parameter.detach(), expected)
+
+
+class Heavy(Objective):
+    """An objective with something of its own to learn."""
+
+    def __init__(self):
+        super().__init__()
+        self.weights = nn.Parameter(torch.zeros(3))
+
+
+def test_parts_have_their_own_rates_and_begin_in_turn():
+    """Each parameter once: a tied table with what is lowest, what only the objective knows with the heads."""
+    asked = Asked(TinyModel(0.0), Heavy())
+    asked.model.inner.bias.requires_grad_(False)
+    optimizer = adamw(asked, OptimizerConfig(discriminative=2.6, unfreeze=5, weight_decay=0.1))
+    place = {p: (group["share"], group["begins"], group["weight_decay"])
+             for group in optimizer.param_groups for p in group["params"]}  # fmt: skip
+    named = {name: place[p] for name, p in asked.named_parameters() if p.requires_grad}
+    assert named == {
+        "model.embed.weight": (2.6**-2, 10, 0.1),
+        "model.inner.weight": (2.6**-1, 5, 0.1),
+        "model.out.bias": (1.0, 0, 0.0),
+        "objective.weights": (1.0, 0, 0.0),
+    }
+    assert sum(len(group["params"]) for group in optimizer.param_groups) == len(named)
+
+
+def test_parts_that_learn_nothing_are_no_parts():
+    asked = Asked(TinyModel(0.0), Heavy())
+    asked.model.inner.requires_grad_(False)
+    begins = [group["begins"] for group in adamw(asked, OptimizerConfig(unfreeze=5)).param_groups]
+    assert begins == [0, 0, 5, 5]
+
+
+def test_all_is_one_group_where_no_part_differs():
+    """Two, with what does not decay: as it was before there were parts."""
+    groups = adamw(Asked(TinyModel(0.0), Heavy()), OptimizerConfig()).param_groups
+    assert [len(group["params"]) for group in groups] == [2, 3]
+    assert all((group["share"], group["begins"]) == (1.0, 0) for group in groups)
+
+
+@pytest.mark.parametrize("wanted", [{"discriminative": 2.6}, {"unfreeze": 1}])
+def test_a_model_that_does_not_tell_its_parts_is_refused(wanted):
+    with pytest.raises(UsageProblem, match="Linear does not tell its parts by depth"):
+        adamw(Asked(nn.Linear(2, 2), Heavy()), OptimizerConfig(**wanted))

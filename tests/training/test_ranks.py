@@ -53,6 +53,18 @@ def test_two_ranks_are_one_and_one_may_take_over(tmp_path):
     assert_near(saved(tmp_path / "two", 12), saved(tmp_path / "one", 12), 1e-6)
 
 
+def test_two_ranks_unfreeze_as_one(tmp_path):
+    """What is frozen takes part in the exchange of gradients, and learns nothing from it."""
+    changes = {"steps": 8, "optimizer": replace(CONFIG.optimizer, discriminative=2.6, unfreeze=3, schedule="slanted")}
+    assert two_ranks(tmp_path / "two", "", accumulate=2, keep=9, **changes) == [0, 0]
+    ranks = [load_file(tmp_path / f"two/rank-{rank}.safetensors") for rank in (0, 1)]
+    assert_equal(ranks[0], ranks[1])
+    run(tmp_path / "one", replace(CONFIG, accumulate=4, keep=9, **changes))
+    for step in (2, 4, 8):
+        assert_near(saved(tmp_path / "two", step), saved(tmp_path / "one", step), 1e-6)
+        assert_near(*(saved(tmp_path / name, step, "optimizer") for name in ("two", "one")), 1e-6)
+
+
 @pytest.mark.parametrize(
     ("fault", "codes", "message"),
     [("raises", [1, 1], "Problem: Rank 1 stopped: line 13 of train.de is empty"),

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 from tiny_run import CONFIG, CountingRows, Next, TinyModel, assert_equal, assert_near, records, run, saved, tiny
+from torch import nn
 
 from regard.errors import Problem, UsageProblem
 from regard.objectives.objective import Asked
 from regard.training.ahead import DEPTH, ahead
 from regard.training.settings import OptimizerConfig
+from regard.training.step import repeated
 
 GOLDEN = Path(__file__).with_name("golden.json")
 
@@ -170,6 +172,13 @@ def test_patience_needs_something_to_wait_for(tmp_path):
 def test_the_watched_number_must_be_among_those_evaluated(tmp_path):
     with pytest.raises(UsageProblem, match=r"best='highest bleu'.*loss"):
         run(tmp_path, replace(CONFIG, best="highest bleu"))
+
+
+def test_blocks_are_compiled_each_by_itself():
+    blocks = nn.ModuleList(nn.Linear(2, 2) for _ in range(3))
+    model = nn.ModuleDict({"embed": nn.Embedding(3, 2), "stack": nn.ModuleDict({"blocks": blocks})})
+    assert repeated(model) == list(blocks)
+    assert repeated(nn.ModuleList([nn.Linear(2, 2)])) == repeated(nn.Linear(2, 2)) == []
 
 
 def test_compiled_training_is_the_same(tmp_path):

@@ -40,6 +40,9 @@ class TinyModel(nn.Module):
     def forward(self, ids):
         return self.out(self.dropout(torch.relu(self.inner(self.embed(ids)))))
 
+    def parts(self):
+        return [self.embed, self.inner, self.out]
+
 
 class Next(Objective):
     """The token after each, some of the inputs replaced at random as a masking objective would."""

@@ -1,0 +1,30 @@
+"""Words told from what comes after them, by a model that reads backwards; or from both sides (context2vec, Melamud et
+al. 2016)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from regard.objectives.objective import Batch, Objective, Result
+from regard.objectives.reading import answered, scores_of, states_of
+
+
+class Before(Objective):
+    """The token before every token: what a forward model learns of a text that is turned round."""
+
+    name = "before"
+
+    def judge(self, model: Any, batch: Batch) -> Result:
+        tokens = batch["tokens"]
+        inner = (tokens.rows.at > 0).nonzero().squeeze(1)  # the first token of a row follows none
+        return answered(model.logits(states_of(model, batch)[inner]), tokens.ids[inner - 1])
+
+
+class Around(Objective):
+    """Every token, by a model whose states have not read it."""
+
+    name = "around"
+
+    def judge(self, model: Any, batch: Batch) -> Result:
+        tokens = batch["tokens"]
+        return answered(scores_of(model, "masked", states_of(model, batch), tokens.rows, self), tokens.ids)
