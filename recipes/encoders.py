@@ -30,6 +30,7 @@ from recipes.run_facts import commit, data_folder, device_name
 from regard.commands.encoders import new_reader, read_tokenizer
 from regard.commands.finetune import finetune
 from regard.commands.glue import GLUE
+from regard.commands.load import load_reader
 from regard.commands.pretrain import pretrain
 from regard.commands.pretraining_run import SAMPLE, PretrainingRun, some
 from regard.commands.settings import PRETRAINING
@@ -45,12 +46,14 @@ SHAPE = (
     "embedding.width=512", "stack.layers=4", "stack.block.width=512", "stack.block.inner=2048",
     "stack.block.attention.heads=8",
 )  # fmt: skip
+THEN = ", then "  # between the objectives of a model that is pretrained in stages, each for its share of the FLOPs
 MODELS = {  # preset, objective, what it is called in the tables; all have this shape, which is bert-small's
     "bert": ("bert-small", "masked+next-sentence", "BERT"),
     "electra": ("electra-small", "replaced", "ELECTRA"),
+    "electra-stages": ("electra-small", f"masked{THEN}replaced", "ELECTRA, in two stages"),
     "scratch": ("bert-small", "", "BERT, not pretrained"),
 }
-PRETRAINED = ("bert", "electra")
+PRETRAINED = ("bert", "electra", "electra-stages")
 FILES = {  # train and dev of each task
     "SST-2": ("sst2/train.tsv.xz", "sst2/dev.tsv"),
     "CoLA": ("glue/CoLA/train.tsv.xz", "glue/CoLA/dev.tsv"),
@@ -62,19 +65,24 @@ FILES = {  # train and dev of each task
 SCORES = {name: (GLUE[name].kind, GLUE[name].scores[0]) for name in FILES if name in GLUE}
 SCORES["CoNLL-2003"] = ("tag", "entity f1")
 SETTINGS = {"longest": 128, "later_longest": 256, "budget": 16_384, "rate": 5e-4, "warmup": 0.05, "generator": 0.5}
+LATER = {"rate": 2e-4}  # of a second stage
 VOCABULARY, FLOPS, SEEDS = 16_000, 1.4e16, 3
 
 
 def pretrain_one(options: Namespace, about: dict[str, Any]) -> None:
     """Pretrain for so many FLOPs, and tell how well hidden words, or replaced ones, are found in held-out text."""
-    (preset, objective, name), start = MODELS[options.model], time.monotonic()
-    each = flops_a_token(preset, objective, options.tokenizer)
-    steps, out = max(round(options.flops / (each * SETTINGS["budget"])), 1), options.out / options.model
-    pretrain(
-        preset, texts(), dev=[held_out()], objective=objective, set=SHAPE, out=out, corpus=options.out / "corpus",
-        tokenizer=options.tokenizer, steps=steps, save_every=max(steps // 4, 1), seed=options.seed, **SETTINGS,
-        evaluate_every=0,  # at the end: the last weights are wanted, for ELECTRA's loss rises as its generator learns
-    )  # fmt: skip
+    (model, objective, name), start = MODELS[options.model], time.monotonic()
+    objectives, steps = objective.split(THEN), 0
+    for number, one in enumerate(objectives, 1):
+        out = options.out / (options.model if number == len(objectives) else f"{options.model}-{number}")
+        begun: dict[str, Any] = {"tokenizer": options.tokenizer, "set": SHAPE}
+        begun = begun if number == 1 else {"filled_by": model, **LATER}
+        steps = round(options.flops / len(objectives) / (flops_a_token(model, one, begun) * SETTINGS["budget"])) or 1
+        pretrain(
+            model, texts(), dev=[held_out()], objective=one, out=out, corpus=options.out / "corpus", steps=steps,
+            evaluate_every=0, save_every=max(steps // 4, 1), seed=options.seed, **{**SETTINGS, **begun},
+        )  # fmt: skip
+        model = str(out / "model")
     again = f"python -m recipes.encoders --part pretrain --model {options.model} --flops {options.flops:g}"
     for metric, value in last_evaluation(out / "metrics.jsonl").items():
         append(
@@ -111,18 +119,21 @@ def probe_layers(options: Namespace) -> None:
     run([sys.executable, "-m", "recipes.probes", *where, "--name", name], check=True)
 
 
-def flops_a_token(preset: str, objective: str, tokenizer: Path) -> float:
+def flops_a_token(model: str, objective: str, begun: dict[str, Any]) -> float:
     """Of training, in rows of the first length: what torch counts in matrix products, and attention by its formula."""
-    wanted = PretrainingRun(update(PRETRAINING, {"objective": objective, **SETTINGS}), preset, Path(), Path())
-    reader = new_reader(preset, read_tokenizer(tokenizer), SHAPE)
+    filled_by = begun.get("filled_by", "")
+    settings = update(PRETRAINING, {"objective": objective, "filled_by": filled_by, **SETTINGS})
+    wanted = PretrainingRun(settings, model, Path(), Path())
+    reader = load_reader(model, "cpu") if filled_by else new_reader(model, read_tokenizer(begun["tokenizer"]), SHAPE)
     _, asked, _ = wanted.asked(reader, reader.published.model.encoder.config, objective.split("+"))
     longest = SETTINGS["longest"]
     tokens = Tokens(torch.randint(5, reader.tokenizer.size, (8 * longest,)), Rows.even(8, longest))
     batch = {"tokens": tokens, "types": torch.zeros(8 * longest, dtype=torch.long), "second": torch.zeros(8).long()}
     with FlopCounterMode(display=False) as counter:
         asked(asked.prepare(batch)).loss.backward()
-    stacks = [module.config for module in asked.modules() if isinstance(module, Encoder)]
-    attention = sum(12 * longest * config.stack.layers * config.stack.block.width for config in stacks)
+    encoders = [module for module in asked.modules() if isinstance(module, Encoder)]
+    times = [12 if any(p.requires_grad for p in encoder.stack.parameters()) else 4 for encoder in encoders]
+    attention = sum(n * longest * e.config.layers * e.config.width for n, e in zip(times, encoders, strict=True))
     return counter.get_total_flops() / (8 * longest) + attention
 
 

@@ -22,6 +22,7 @@ RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results"
 REQUIRED, BAND = ("row", "data", "metric", "command"), ("low", "high", "count", "value")
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#888888")  # Okabe and Ito 2008
 MARKERS = "os^Dv"
+COSTS = ("parameters", "seconds", "flops")
 
 
 def append(chapter: str, *, folder: Path = RESULTS, **fields: Any) -> None:
@@ -114,7 +115,14 @@ def _numbers(lines: list[Line]) -> list[str]:
             [run["value"] for run in runs if (run["metric"], run.get("signature")) == column] for column in columns
         ]
         rows.append([row, *map(_spread, measured), *_costs(runs)])
-    header = ["", *(metric + marks.get(signature, "") for metric, signature in columns), "seeds", "time", "FLOPs"]
+    header = [
+        "",
+        *(metric + marks.get(signature, "") for metric, signature in columns),
+        "seeds",
+        "parameters",
+        "time",
+        "FLOPs",
+    ]
     notes = [f"{mark.strip()} `{signature}`" for signature, mark in marks.items()]
     return [_table(_without_empty_columns([header, *rows])), *notes]
 
@@ -180,11 +188,14 @@ def _provenance(row: str, command: str, runs: list[Line]) -> str:
 
 
 def _costs(runs: list[Line]) -> list[str]:
-    """How many seeds, and the time and arithmetic of one run; empty where unknown."""
-    seconds = _mean(run["seconds"] for run in runs if "seconds" in run)
-    flops = _mean(run["flops"] for run in runs if "flops" in run)
-    seeds = str(len(_seeds(runs)) or "")
-    return [seeds, "" if seconds is None else _duration(seconds), "" if flops is None else f"{flops:.1e}"]
+    """How many seeds, and the size, the time and the arithmetic of one run; empty where unknown."""
+    size, seconds, flops = (_mean(run[name] for run in runs if name in run) for name in COSTS)
+    return [
+        str(len(_seeds(runs)) or ""),
+        "" if size is None else f"{size / 1e6:,.1f} M",
+        "" if seconds is None else _duration(seconds),
+        "" if flops is None else f"{flops:.1e}",
+    ]
 
 
 def _rows(lines: list[Line]) -> dict[str, list[Line]]:

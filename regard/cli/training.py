@@ -94,8 +94,8 @@ def pretrain(
     objective: Annotated[
         str,
         Option(
-            help="masked, masked+next-sentence, masked+order, replaced, distilled; next or both of a language model; "
-            "spans of a T5; by default the paper's own."
+            help="masked, masked+next-sentence, masked+order, replaced, distilled; of language models next, before, "
+            "both, around; of a T5 spans; by default the paper's own."
         ),
     ] = PRETRAINING.objective,
     pieces: Annotated[
@@ -125,6 +125,8 @@ def pretrain(
     discriminative: Annotated[
         float, Option(help="A layer's rate is that of the one above it, divided by this.")
     ] = PRETRAINING.discriminative,
+    activation: Annotated[float, Option(help="AWD-LSTM: a penalty on large states.", min=0)] = PRETRAINING.activation,
+    temporal: Annotated[float, Option(help="AWD-LSTM: on states that change fast.", min=0)] = PRETRAINING.temporal,
     generator: Annotated[float, Option(help="replaced: the generator's share of the width.")] = PRETRAINING.generator,
     filled_by: Annotated[
         str, Option(metavar="FOLDER", help="replaced: a generator that has learned, and learns no more.")
@@ -140,7 +142,7 @@ def pretrain(
     encoding: Encoding = "utf-8",
     allow_changed_data: ChangedData = False,
 ) -> None:
-    """Pretrain an encoder on text."""
+    """Pretrain an encoder, a language model or a T5 on text."""
     from regard.commands.pretrain import pretrain as run
 
     run(
@@ -150,7 +152,8 @@ def pretrain(
         whole_words=whole_words,
         longest=longest, later_longest=later_longest, later=later, budget=budget, accumulate=accumulate, steps=steps,
         rate=rate, schedule=schedule, warmup=warmup, weight_decay=weight_decay, betas=(PRETRAINING.betas[0], beta2),
-        clip=clip, discriminative=discriminative, generator=generator, filled_by=filled_by,
+        clip=clip, discriminative=discriminative, activation=activation, temporal=temporal,
+        generator=generator, filled_by=filled_by,
         precision=precision, compile=compile,
         evaluate_every=evaluate_every, save_every=save_every, report_every=report_every, seed=seed, column=column,
         encoding=encoding, allow_changed_data=allow_changed_data,

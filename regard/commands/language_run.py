@@ -12,8 +12,9 @@ from regard.data.stream import Shuffled, Streams
 from regard.data.whole import whole_texts
 from regard.errors import UsageProblem
 from regard.models import ENCODERS, family_of
+from regard.models.folder import CONFIG, read_json
 from regard.objectives.around import Around, Before
-from regard.objectives.language import Both, Next
+from regard.objectives.language import Both, Next, Penalties
 from regard.objectives.objective import Asked, Objective
 from regard.tasks.measuring import Measuring, measured, told_after
 from regard.tasks.reader import Reader
@@ -26,6 +27,8 @@ OBJECTIVES: dict[str, type[Objective]] = {"next": Next, "before": Before, "both"
 
 
 class LanguageRun(PretrainingRun):
+    best = "lowest loss"
+
     def parts(self, family: str, teacher: object) -> list[str]:
         asked = self.settings.objective or OWN[family][0]
         if asked not in OBJECTIVES:
@@ -46,7 +49,12 @@ class LanguageRun(PretrainingRun):
                 return
 
     def objective(self, parts: list[str], reader: Reader, teacher: object) -> Objective:
-        return OBJECTIVES[parts[0]]()
+        s = self.settings
+        if not (s.activation or s.temporal):
+            return OBJECTIVES[parts[0]]()
+        if parts != ["next"] or not hasattr(reader.model.encoder, "read_raw"):
+            raise UsageProblem("activation and temporal penalties are for recurrent models that tell what comes next")
+        return Next(Penalties(s.activation, s.temporal))
 
     def batches(self, corpus: Corpus, reader: Reader, parts: list[str]) -> Shuffled | Streams:
         """Streams where a model can carry what it has read from one batch to the next, as recurrent ones can."""
@@ -78,5 +86,11 @@ class LanguageRun(PretrainingRun):
 
 def is_language(model: str, objective: str) -> bool:
     """Whether a run is a language model's: what is asked says so, or the family whose own objective it is."""
-    own = OWN[family_of(model)][0] if model in ENCODERS else ""
-    return (objective or own) in OBJECTIVES
+    family = family_of(model) if model in ENCODERS else family_in(model)
+    return (objective or OWN.get(family, ("",))[0]) in OBJECTIVES
+
+
+def family_in(model: str) -> str:
+    """What the config.json of a folder says, its own or that of the model in it."""
+    places = [path for path in (Path(model) / CONFIG, Path(model) / "model" / CONFIG) if path.is_file()]
+    return read_json(places[0])[0] if places else ""

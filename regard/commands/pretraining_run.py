@@ -66,6 +66,10 @@ PAIRS: dict[str, Pairs] = {"next-sentence": "next", "order": "order"}
 
 
 class PretrainingRun:
+    best = (
+        "last loss"  # one that is asked more as it goes (longer rows, a better generator) has a higher loss at the end
+    )
+
     def __init__(self, settings: PretrainingSettings, model: str, folder: Path, corpus: Path):
         self.settings, self.model, self.folder, self.corpus = settings, model, folder, corpus
 
@@ -239,7 +243,7 @@ class PretrainingRun:
         return TrainingConfig(
             steps=s.steps, accumulate=s.accumulate, seed=s.seed, compile=s.compile,
             precision=s.precision or ("bf16" if device.type == "cuda" else "float32"),
-            report_every=s.report_every, evaluate_every=s.evaluate_every, save_every=s.save_every,
+            report_every=s.report_every, evaluate_every=s.evaluate_every, save_every=s.save_every, best=self.best,
             optimizer=OptimizerConfig(
                 s.rate, s.schedule, int(s.warmup * s.steps), s.weight_decay, s.betas, epsilon=1e-6, clip=s.clip,
                 discriminative=s.discriminative,

@@ -111,6 +111,8 @@ class PretrainingSettings:
     betas: tuple[float, float] = (0.9, 0.999)
     clip: float = 1.0  # the longest gradient; 0: any
     discriminative: float = 1.0  # each part's rate is that of the part above it, divided by this
+    activation: float = 0.0  # AWD-LSTM's penalties: on large states,
+    temporal: float = 0.0  # and on states that change fast
     generator: float = 0.25  # the share of the model's width that ELECTRA's generator has
     filled_by: str = ""  # or a folder whose model fills the places for ELECTRA, and learns no more
     precision: Literal["", "float32", "bf16"] = ""  # by default bf16 on a GPU

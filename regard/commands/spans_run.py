@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from regard.commands.encoders import read_tokenizer
+from regard.commands.language_run import family_in
 from regard.commands.load import load_translator
 from regard.commands.pretraining_run import PretrainingRun, judged
 from regard.commands.run_folder import claim
@@ -108,4 +109,5 @@ class SpansRun(PretrainingRun):
 
 
 def is_spans(model: str, objective: str) -> bool:
-    return objective == SPANS or model in t5.PRESETS
+    """Whether a run is a T5's: what is asked says so, or the model."""
+    return objective == SPANS or model in t5.PRESETS or (not objective and family_in(model) == "t5")

@@ -268,7 +268,10 @@ def _sentences(documents: Iterable[Iterable[str]]) -> Iterator[tuple[int, str]]:
 def _fingerprint(
     paths: Sequence[str | Path], tokenizer: Tokenizer, encoding: str, column: str | None, whole: bool
 ) -> str:
-    how = [VERSION, fingerprint(paths), [kind_of(path) for path in paths], tokenizer.to_json(), encoding, column]
+    pieces = json.loads(tokenizer.to_json()) | {
+        "post_processor": None
+    }  # what it puts around a text is not in the corpus
+    how = [VERSION, fingerprint(paths), [kind_of(path) for path in paths], pieces, encoding, column]
     how += ["whole"] * whole
     return hashlib.sha256(json.dumps(how).encode()).hexdigest()
 

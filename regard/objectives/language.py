@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +40,8 @@ class Next(Objective):
     def judge(self, model: Any, batch: Batch) -> Result:
         turn, tokens = batch.get("turn"), batch["tokens"]
         was = self.states.get(turn) if turn is not None and batch["goes_on"] else None
+        if was is None and batch.get("goes_on"):
+            warnings.warn("where these rows stood was not saved with the checkpoint: they begin anew", stacklevel=2)
         if self.penalties is None:
             states, state = model.read(tokens, was)
         else:
@@ -72,7 +75,12 @@ class Both(Objective):
         tokens = batch["tokens"]
         forward, backward = model.encoder.both(tokens)
         inner = (tokens.rows.at > 0).nonzero().squeeze(1)  # the first token of a row follows none
-        after = answered(model.logits(forward), batch["wanted"])
-        before = answered(model.logits(backward[inner]), tokens.ids[inner - 1])
+        after = told(model.logits(forward), batch["wanted"])
+        before = told(model.logits(backward[inner]), tokens.ids[inner - 1])
         parts = {name: after.parts[name] + before.parts[name] for name in after.parts}
         return Result(after.loss + before.loss, after.count + before.count, parts)
+
+
+def told(logits: Tensor, wanted: Tensor) -> Result:  # (N, V), (N,)
+    """Of a model that reads more words than it tells, the last that it tells stands for all rarer ones."""
+    return answered(logits, wanted.clamp(max=logits.shape[-1] - 1))

@@ -50,7 +50,7 @@ class TrainingConfig:
     report_every: int = 50
     evaluate_every: int = 1000  # 0: at the end only
     save_every: int = 1000
-    best: str = "lowest loss"  # which weights are: those with the lowest or highest so-and-so of an evaluation
+    best: str = "lowest loss"  # which weights are: those with the lowest, highest or last so-and-so of an evaluation
     patience: int = 0  # stop after so many evaluations without a better one; 0: never
     average: int = 0  # offer the mean of so many last checkpoints as the result; 0 or 1: do not
     keep: int = 2  # newest checkpoints kept, beside the best and those to average
@@ -61,8 +61,8 @@ class TrainingConfig:
             if getattr(self, name) < least:
                 raise UsageProblem(f"{name}={getattr(self, name)}: give {least} or more")
         which, _, name = self.best.partition(" ")
-        if which not in ("lowest", "highest") or not name:
-            raise UsageProblem(f"best={self.best!r}: say lowest or highest, and of what, as in 'highest bleu'")
+        if which not in ("lowest", "highest", "last") or not name:
+            raise UsageProblem(f"best={self.best!r}: say lowest, highest or last, and of what, as in 'highest bleu'")
         if self.optimizer.warmup > self.steps:
             raise UsageProblem(
                 f"warmup={self.optimizer.warmup} is more than steps={self.steps}: the rate would never reach its peak. "
@@ -77,6 +77,8 @@ class TrainingConfig:
     def improves(self, score: float, best: float | None) -> bool:
         """A score that is not a number improves on nothing."""
         if best is None:
+            return abs(score) < float("inf")
+        if self.best.startswith("last"):
             return abs(score) < float("inf")
         return score < best if self.best.startswith("lowest") else score > best
 
