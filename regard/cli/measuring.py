@@ -24,6 +24,7 @@ from regard.cli.options import (
     Unlabelled,
     reading,
 )
+from regard.errors import UsageProblem
 
 bench_app = plain(help="Measure regard beside its peers, on this machine.")
 app.add_typer(bench_app, name="bench")
@@ -77,20 +78,29 @@ def evaluate(
 def probe(
     task: Annotated[Literal["classify", "tag"], Argument(help="Texts with labels, or words with tags.")],
     train: Annotated[Path, Argument(help="CSV, TSV or JSON lines; for tag, CoNLL columns or CoNLL-U.")],
-    model: Model,
+    model: Annotated[Path | None, Option(help="The folder of an encoder, or of a run.")] = None,
+    vectors: Annotated[Path | None, Option(help="Instead of a model: a file of word vectors.")] = None,
+    window: Annotated[int, Option(help="Of word vectors, those of so many neighbours on either side too.", min=0)] = 0,
     test: Annotated[Path | None, Option(help="To score on; by default a quarter of the examples.")] = None,
     layers: Annotated[list[str] | None, Option(help="Layers to read; several times, `learned mix`, or `all`.")] = None,
     limit: Annotated[int | None, Option(help="Use the first so many examples.", min=4)] = None,
     seed: Annotated[int, Option(help="Of the split.")] = 0,
     device: Device = None,
 ) -> None:
-    """What a logistic regression can read off an encoder, layer by layer."""
+    """What a logistic regression can read off an encoder, layer by layer; or off word vectors."""
     from regard.commands.probe import probe as run
     from regard.tasks.mix import LEARNED
     from regard.tasks.reader import CHOICES
+    from regard.tasks.static import StaticReader
+    from regard.text.vectors import Vectors
 
+    if (model is None) == (vectors is None):
+        raise UsageProblem("give either a model to probe or word vectors: --model FOLDER, or --vectors FILE")
+    if window and model:
+        raise UsageProblem(f"a window of {window} is for word vectors: an encoder reads whole sentences; leave it out")
+    read = StaticReader(Vectors.read(vectors), window) if vectors else str(model)
     chosen = [*CHOICES, LEARNED] if layers == ["all"] else layers or ["last"]
-    for one in run(model, task, train, test, layers=chosen, limit=limit, seed=seed, device=device):
+    for one in run(read, task, train, test, layers=chosen, limit=limit, seed=seed, device=device):
         print(one)
 
 

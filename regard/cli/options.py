@@ -10,7 +10,7 @@ from typer import Argument, Option
 from regard.data.reading import UNLABELLED, Reading
 
 Files = tuple[Path, Path]
-Kind = Literal["bpe", "byte-bpe", "wordpiece", "unigram", "words", "characters"]
+Kind = Literal["bpe", "byte-bpe", "wordpiece", "unigram", "words", "treebank", "characters"]
 Settings = Annotated[list[str] | None, Option("--set", metavar="PATH=VALUE", help="Change the model's config.")]
 Model = Annotated[Path, Option(help="The folder of a model, or of a run.")]
 Device = Annotated[str | None, Option(help="cpu, cuda, ...; by default a GPU where there is one.")]

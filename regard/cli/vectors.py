@@ -33,7 +33,7 @@ def train(
     size: Annotated[int, Option(help="Numbers of a vector.")] = VECTORS.size,
     window: Annotated[int, Option(help="Words to each side that are near.")] = VECTORS.window,
     epochs: Annotated[
-        int, Option(help="Times that the text, or its counts, are gone through; 0: 5, for glove 25.")
+        int, Option(help="Times that the text, or its counts, are gone through; 0: 5, for glove 15.")
     ] = VECTORS.epochs,
     min_count: Annotated[int, Option(help="Words that occur less often are left out.")] = VECTORS.min_count,
     vocab: Annotated[int, Option(help="Keep so many words, the most frequent; 0: all.")] = VECTORS.vocab,

@@ -54,7 +54,7 @@ OWN = {  # what the papers ask, and how their vocabularies are made
     "gpt2": ("next", "byte-bpe"),
     "transformer-xl": ("next", "words"),
     "lstm": ("next", "words"),
-    "elmo": ("both", "words"),
+    "elmo": ("both", "treebank"),
     "context2vec": ("around", "words"),
 }
 HEADS: dict[str, Role] = {

@@ -22,6 +22,7 @@ from regard.tasks.metrics import Score
 if TYPE_CHECKING:
     from regard.tasks.mix import Mix
     from regard.tasks.reader import Choice, Reader
+    from regard.tasks.static import StaticReader
 
 STRENGTH = 0.01  # of what holds the regression back: vectors have hundreds of numbers, examples are few
 TEST_SHARE = 0.25  # of one file, where no other is given to test on: the lectures' split
@@ -46,7 +47,7 @@ class Probed:
 
 
 def probe(
-    model: str | Path | Reader,
+    model: str | Path | Reader | StaticReader,
     task: str,
     train: str | Path,
     test: str | Path | None = None,
@@ -56,10 +57,15 @@ def probe(
     seed: int = 0,
     device: str | None = None,
 ) -> list[Probed]:
-    """Scores for each choice of layers; a task `classify` reads the vectors of texts, `tag` those of words."""
+    """Scores for each choice of layers; a task `classify` reads the vectors of texts, `tag` those of words.  Instead of
+    an encoder there may be word vectors, as a StaticReader."""
+    from regard.tasks.static import StaticReader
+
     if task not in PROBES:
         raise UsageProblem(f"{task!r} cannot be probed; there are: {', '.join(PROBES)}")
-    reader = load_reader(model, device)
+    if isinstance(model, StaticReader) and list(layers) != ["last"]:
+        raise UsageProblem(f"word vectors have no layers to choose from; leave out {', '.join(layers)}")
+    reader = model if isinstance(model, StaticReader) else load_reader(model, device)
     examples = PROBES[task](train, test, limit, seed)
     return [examples.probed(reader, choice) for choice in layers]
 
@@ -83,7 +89,7 @@ class Probe(ABC):
         """The inputs of a file, and what is to be read off each."""
 
     @abstractmethod
-    def vectors(self, reader: Reader, inputs: list[Any], layers: str | Choice) -> np.ndarray:  # (n, W)
+    def vectors(self, reader: Any, inputs: list[Any], layers: str | Choice) -> np.ndarray:  # (n, W)
         """A vector for every label."""
 
     @abstractmethod
@@ -94,7 +100,7 @@ class Probe(ABC):
     def scores(self, said: list[str]) -> list[Score]:
         """How good the labels are that were read off the vectors to be tested on."""
 
-    def probed(self, reader: Reader, layers: str) -> Probed:
+    def probed(self, reader: Any, layers: str) -> Probed:
         from regard.tasks.mix import LEARNED
 
         mix = self.learned(reader) if layers == LEARNED else None

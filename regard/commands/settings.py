@@ -23,7 +23,7 @@ class TranslationSettings:
     train: tuple[str, ...] = ()  # a source file and a target file; with a template, one file of examples
     dev: tuple[str, ...] = ()
     test: tuple[str, ...] = ()
-    tokenizer: Literal["bpe", "byte-bpe", "wordpiece", "unigram", "words", "characters"] = "bpe"
+    tokenizer: Literal["bpe", "byte-bpe", "wordpiece", "unigram", "words", "treebank", "characters"] = "bpe"
     vocab: int = 8000
     shared: bool = True  # one vocabulary for both languages
     lowercase: bool = False
@@ -92,7 +92,7 @@ class PretrainingSettings:
     texts: tuple[str, ...] = ()
     dev: tuple[str, ...] = ()  # held-out text
     objective: str = ""  # by default the family's own
-    pieces: Literal["", "bpe", "byte-bpe", "wordpiece", "unigram", "words", "characters"] = ""  # likewise
+    pieces: Literal["", "bpe", "byte-bpe", "wordpiece", "unigram", "words", "treebank", "characters"] = ""  # likewise
     vocab: int = 30_000  # of the vocabulary that is learned, where none is given
     lowercase: bool = False
     vectors: str = ""  # a file of word vectors that the embedding of a preset begins with

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from regard.text.vectors import Vectors
 
 Kind = Literal["skip-gram", "cbow", "glove"]
-WIDEST = 4096  # numbers of a vector that is learned
+WIDEST, FARTHEST = 4096, 256  # numbers of a vector that is learned, and words to a side
+FORMS = ("text", "binary", "glove")
 PAIRS = {"WordSim-353": "wordsim353.tsv", "SimLex-999": "simlex999.txt"}
 ANALOGIES = {"Google analogies": "questions-words.txt"}
 
@@ -45,8 +46,9 @@ class VectorSettings:
         for name in ("size", "window", "min_count", "negatives"):
             if getattr(self, name) < 1:
                 raise UsageProblem(f"{name}={getattr(self, name)}: give 1 or more")
-        if self.size > WIDEST or self.window > WIDEST:
-            raise UsageProblem(f"size={self.size}, window={self.window}: give {WIDEST} or less")
+        for name, most in (("size", WIDEST), ("window", FARTHEST)):
+            if getattr(self, name) > most:
+                raise UsageProblem(f"{name}={getattr(self, name)}: give {most} or less")
         for name in ("epochs", "vocab", "sample", "common", "rate"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise UsageProblem(f"{name}={getattr(self, name)}: give 0 or more")
@@ -82,14 +84,14 @@ def train_vectors(
     from regard.data.words import Cut, read_words
 
     if out is not None:
-        check_room(Path(out).parent, 0)  # what cannot be written is told before hours of training
         form = form_of(out, form)
+        check_room(Path(out).parent, 0)  # what cannot be written is told before hours of training
     cut = Cut(chosen.lowercase, chosen.spaces, chosen.min_count, chosen.vocab)
     text = read_words(texts, cut, encoding, column)
     print(f"{text.total:,} words, {len(text.words):,} different ones kept", file=sys.stderr)
     found = learned(kind, text, chosen, device)
     if out is not None:
-        found.write(out, form_of(out, form))
+        found.write(out, form or "text")
     return found
 
 
@@ -130,4 +132,8 @@ def questions_folder(data: str | Path | None) -> Path:
 
 def form_of(out: str | Path, form: Form | None) -> Form:
     """The form that was asked for, or the one a name speaks of."""
+    if form not in (None, *FORMS):
+        raise UsageProblem(f"no file of vectors has the form {form!r}; {did_you_mean(form, FORMS)}")
+    if Path(out).is_dir():
+        raise UsageProblem(f"{out} is a folder; give the name of a file")
     return form or ("binary" if Path(out).name.removesuffix(".gz").removesuffix(".xz").endswith(".bin") else "text")

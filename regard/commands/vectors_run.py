@@ -31,8 +31,8 @@ class Own:
 
 OWN: dict[Kind, Own] = {
     "skip-gram": Own(Pace(0.8, 64.0), 5),
-    "cbow": Own(Pace(0.4, 1.0), 5),
-    "glove": Own(Pace(0.2, 0.01), 25),
+    "cbow": Own(Pace(0.4, 0.1), 5),
+    "glove": Own(Pace(0.5, 1.0), 15),
 }
 STEPS = 1000  # at least, if the text has as many
 

@@ -19,7 +19,7 @@ from regard.errors import Problem
 BLOCK = 32  # words; their pairs are scored as one product of matrices
 FEWEST = 256  # words, or pairs, of a step
 STRETCH = 2**22  # words counted at once, so that pairs never fill the memory,
-PARTS = 2**26  # and so many counts that are yet to be added up
+PARTS = 2**26  # and counts that are yet to be added up
 Counts = tuple[Tensor, Tensor]  # pairs of words as one number each, in order; and how often each occurs
 
 
@@ -83,7 +83,7 @@ class Cooccurrences:
         for start in range(0, len(ids), STRETCH):
             stretch = slice(start, start + STRETCH + window)
             parts.append(self.beside(ids[stretch].long(), rows[stretch], window, STRETCH))
-            if sum(len(pairs) for pairs, _ in parts) > PARTS:
+            if sum(len(pairs) for pairs, _ in parts[1:]) > max(PARTS, len(parts[0][0])):  # as long as the sum, or more
                 parts = [added_up(parts)]
         return added_up(parts)
 

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from unicodedata import category, normalize
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from regard.data.parallel import Ragged
 from regard.errors import Problem, UsageProblem
 
 WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")  # letters and digits, with apostrophes inside
+MARKS = "".join(sign for sign in map(chr, range(0x300, 0x10000)) if category(sign) in ("Mn", "Mc"))
+MARK = re.compile(f"[{MARKS}]")  # a part of a letter, such as a vowel of Hindi
+MARKED = re.compile(WORD.pattern.replace(r"[^\W_]", rf"(?:[^\W_]|[{MARKS}])"))  # slower, and so for such text only
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,7 @@ class Cut:
     """How words are found in a text, and which of them count."""
 
     lowercase: bool = True
-    spaces: bool = False  # words are what spaces separate; else letters and digits
+    spaces: bool = False  # words are what spaces separate; else letters and digits that stand together
     least: int = 5  # times that a word must occur
     most: int = 0  # words that are kept, the most frequent ones; 0: all
 
@@ -32,8 +36,10 @@ class Cut:
             raise UsageProblem(f"least={self.least}, most={self.most}: give 1 or more, and 0 (all) or more")
 
     def words(self, text: str) -> list[str]:
-        text = text.lower() if self.lowercase else text
-        return text.split() if self.spaces else WORD.findall(text)
+        text = normalize("NFC", text.lower() if self.lowercase else text)
+        if self.spaces:
+            return text.split()
+        return (WORD if text.isascii() or not MARK.search(text) else MARKED).findall(text)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,9 @@ from regard.rows import Rows
 
 
 def mean(states: Tensor, rows: Rows) -> Tensor:  # (N, W) -> (B, W)
-    total = states.new_zeros(len(rows), states.shape[-1]).index_add(0, rows.row, states)
-    return total / rows.lengths[:, None].clamp(min=1)
+    exact = states.to(torch.promote_types(states.dtype, torch.float32))  # a GPU would add up bf16 in bf16
+    total = exact.new_zeros(len(rows), states.shape[-1]).index_add(0, rows.row, exact)
+    return (total / rows.lengths[:, None].clamp(min=1)).to(states.dtype)
 
 
 def largest(states: Tensor, rows: Rows) -> Tensor:

@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from regard.checkpoints.settings import OwnSettings
 from regard.layers.characters import Characters, CharactersConfig
 from regard.layers.recurrent import WayConfig
-from regard.layers.sizes import check_shares
-from regard.models.encoder import begin
+from regard.layers.sizes import check_shares, check_sizes
+from regard.models.encoder import NextHead, begin
 from regard.models.published import EncoderFamily
 from regard.models.recurrent import RecurrentEncoder
-from regard.models.recurrent_heads import BODY, HEADS
+from regard.models.recurrent_heads import BODY, HEADS, OwnHead, write_head
 from regard.rows import Tokens
 
 
@@ -27,6 +27,7 @@ class ElmoConfig:
     recurrent: WayConfig = field(default_factory=WayConfig)
     pool: Literal["last", "concat"] = "concat"  # what a classifier reads of a text
     dropout: float = 0.1  # on what comes out
+    told: int | None = None  # words that are told, the most frequent ones, the last for all others; None: all
     mixed: bool = False  # heads read a mix of all layers, learned with them; else the last
 
     way = "both"
@@ -35,6 +36,7 @@ class ElmoConfig:
 
     def __post_init__(self) -> None:
         check_shares(self, "dropout")
+        check_sizes(self, "told")
 
     @property
     def width(self) -> int:
@@ -69,11 +71,19 @@ class Elmo(RecurrentEncoder):
         return self.top(tokens) if self.mix is None else self.mix(self.layers(tokens))
 
 
+def told_head(config: ElmoConfig, vocab: int) -> NextHead:
+    return write_head(config, min(config.told or vocab, vocab))
+
+
 def begin_elmo(model: nn.Module) -> None:
+    """Numbers to begin with, as the authors' code has them: where words were told by smaller ones, they were long told
+    by how frequent they are alone."""
     begin(model)
     for part in model.modules():
         if isinstance(part, Characters):
             part.begin()
+        if isinstance(part, NextHead) and part.out is not None:
+            nn.init.normal_(part.out.weight, std=part.out.in_features**-0.5)
 
 
 def elmo(width=512, cells=4096, filters=(32, 32, 64, 128, 256, 512, 1024), vocab=50_000, **settings: Any) -> ElmoConfig:
@@ -94,7 +104,10 @@ FAMILY = EncoderFamily(
     OwnSettings(),
     BODY,
     "",
-    {f"Elmo{name}": heads for name, heads in HEADS.items()},
+    {
+        **{f"Elmo{name}": heads for name, heads in HEADS.items()},
+        "ElmoLanguageModel": (OwnHead("write", told_head, sized=False),),
+    },
     kind=Elmo,
     begin=begin_elmo,
 )

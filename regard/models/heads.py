@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.checkpoints.weights import set_weights, weights_of
 from regard.errors import UsageProblem
 from regard.models import PUBLISHED
-from regard.models.encoder import EncoderConfig, Role, begin
+from regard.models.encoder import EncoderConfig, Role
 from regard.models.published import EncoderFamily, Layout, Published
 
 OUTPUTS: dict[Role, int] = {"next": 2, "replaced": 1, "choose": 1, "answer": 2}  # where the task does not decide
@@ -43,7 +43,7 @@ def with_heads(
     family, config = published.family, config or published.model.encoder.config
     layout = layout_for(family, str(published.theirs.get("model_type")), roles)
     model = layout.make(config, head_sizes(layout, outputs)).to(next(published.model.parameters()).device)
-    begin(model.heads)
+    family.begin(model.heads)
     wanted, known = layout.rules.save(weights_of(model)), named(published)
     other = () if same else tuple(f"{head.out}." for head in layout.heads if head.out)
     fresh = sorted(

@@ -107,7 +107,7 @@ class GloVe(Objective):
     """How often words stand together: the logarithm, from the product of two vectors and a bias of each.  A pair
     weighs (count / `common`) ** 0.75, at most 1, and is asked from both sides."""
 
-    def __init__(self, common: float = 100.0):
+    def __init__(self, common: float):
         super().__init__()
         if not common > 0:
             raise UsageProblem(f"common={common}: give a count above 0")

@@ -15,6 +15,14 @@ from regard.errors import Problem
 from regard.text.vocabulary import whole
 
 LONGEST = 10_000  # characters learned from at once: learning merges is quadratic in a word's length
+ENDING = r"(?i:['’](?:[smd]|ll|re|ve)\b)"
+TREEBANK = "|".join([
+    r"(?:\p{Lu}\.)+(?!\p{L}{2})",  # U.S.
+    r"\p{L}+(?=n['’]t\b)", r"n['’]t\b", ENDING,  # did n't, it 's
+    r"\p{L}[\p{L}\p{M}\p{N}]*(?:(?!" + ENDING + r")[-&'’][\p{L}\p{M}\p{N}]+)*",  # words; O'Brien, AT&T
+    r"\p{N}+(?:[-.,:/]\p{N}+)*(?:-?\p{L}+)*",  # 1,000 and 10-year-old
+    r"\.{2,}", r"-{2,}", r"\S",
+])  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -67,6 +75,13 @@ def words(unknown: str) -> Recipe:
     return Recipe(model, trainers.WordLevelTrainer, pre_tokenizers.WhitespaceSplit(), None, fills=False)
 
 
+def treebank(unknown: str) -> Recipe:
+    """The most frequent words as corpora that are annotated have them: punctuation stands alone, and so do 's and n't;
+    numbers, abbreviations of letters and words with a hyphen stay whole."""
+    model, cut = models.WordLevel(unk_token=unknown), pre_tokenizers.Split(Regex(TREEBANK), "removed", invert=True)
+    return Recipe(model, trainers.WordLevelTrainer, cut, None, fills=False)
+
+
 def characters(unknown: str) -> Recipe:
     """The most frequent characters, white space too."""
     model, cut = models.WordLevel(unk_token=unknown), pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
@@ -79,6 +94,7 @@ KINDS = {
     "wordpiece": wordpiece,
     "unigram": unigram,
     "words": words,
+    "treebank": treebank,
     "characters": characters,
 }
 

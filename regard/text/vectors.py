@@ -112,17 +112,18 @@ class Vectors:
         if start.shape != (len(tokens), self.width):
             table = " x ".join(map(str, start.shape))
             raise Problem(f"{len(tokens)} tokens with vectors of width {self.width} do not fit a table of {table}")
-        places = [self._spelt(token.removeprefix(SPACE)) for token in tokens]
+        places = [self.spelt(token.removeprefix(SPACE)) for token in tokens]
         known = torch.tensor([token for token, place in enumerate(places) if place is not None], dtype=torch.long)
         theirs = torch.from_numpy(self.matrix[[place for place in places if place is not None]]).to(start)
         return start.detach().clone().index_copy_(0, known.to(start.device), theirs), len(known)
 
-    def _spelt(self, word: str) -> int | None:
+    def spelt(self, word: str) -> int | None:
+        """The place of a word as it is written, or else in lower case, capitalised, or in capitals."""
         spellings = (self.places.get(spell(word)) for spell in SPELLINGS)
         return next((place for place in spellings if place is not None), None)
 
     def _suggestion(self, word: str) -> str:
-        place = self._spelt(word)
+        place = self.spelt(word)
         if place is not None:
             return f"did you mean {self.words[place]!r}?"
         told = did_you_mean(word, self.words[:SUGGESTED])

@@ -14,7 +14,7 @@ from regard.errors import Problem
 from regard.objectives.objective import Asked, Batch, Result
 from regard.training.report import Reporter
 
-EVERY = 1.0  # seconds between reports
+EVERY = 2.0  # seconds between reports
 
 
 @dataclass(frozen=True)
@@ -61,10 +61,10 @@ def train_tables(
             result = asked(asked.prepare(batch))
             result.loss.backward()
             rate = pace.rate * (1 - (step - 1) / steps)
-            now = time.monotonic()
-            if now - told > EVERY or step == steps:
-                told, speed = now, words * step / steps / (now - began)
-                reporter.tell({"step": step, **measured(asked, result, step), "rate": rate, "tokens_per_second": speed})
+            if time.monotonic() - told > EVERY or step == steps:
+                numbers, told = measured(asked, result, step), time.monotonic()
+                speed = words * step / steps / (told - began)
+                reporter.tell({"step": step, **numbers, "rate": rate, "tokens_per_second": speed})
             optimizer.step(rate)
     finally:
         reporter.end()

@@ -87,6 +87,10 @@ def test_vectors_are_converted(call, file, tmp_path):
         assert done.code == 0 and (tmp_path / name).read_bytes().startswith(begin), done.err
         assert np.array_equal(Vectors.read(tmp_path / name).matrix, Vectors.read(file).matrix)
     assert form_of("x.bin.gz", None) == "binary" and form_of("x.bin", "glove") == "glove"
+    folder = call("vectors", "convert", file, tmp_path)
+    assert folder.code == 2 and "is a folder; give the name of a file" in folder.err
+    with pytest.raises(UsageProblem, match="the form 'glov'; did you mean 'glove'"):
+        form_of("x.txt", "glov")
 
 
 def test_faulty_vectors_are_told_or_left_out(call, tmp_path):

@@ -29,6 +29,12 @@ def test_words_are_letters_and_digits_or_what_spaces_separate(cut, words):
     assert " ".join(cut.words(TEXT.splitlines()[0])) == words
 
 
+def test_marks_are_parts_of_letters():
+    """Accents written apart are joined with their letters, and vowel signs do not end a word."""
+    assert Cut().words("Cafe\u0301 café") == ["café", "café"]
+    assert Cut().words("हिन्दी में।") == ["हिन्दी", "में"]
+
+
 def test_words_are_numbered_by_falling_frequency_and_rare_ones_left_out(file):
     text = read_words([file], Cut(least=2))
     assert text.words == ["the", "cat's"] and text.counts.tolist() == [4, 2] and text.total == 14
