@@ -33,6 +33,7 @@ from regard.objectives.replaced import Replaced, generator_of
 from regard.objectives.together import Together
 from regard.tasks.reader import Reader
 from regard.text.tokenizer import ENCODER, ROBERTA, Tokenizer
+from regard.training.ahead import Batches
 from regard.training.loop import Evaluate, Outcome, train
 from regard.training.parallel import here, is_first, rank_count
 from regard.training.resume import wait_for
@@ -142,20 +143,26 @@ class PretrainingRun:
         if is_first():
             told = [*corpus.lines(), *batches.lines(), *self.facts(asked, parts, fresh)]
             print(*told, sep="\n", file=sys.stderr, flush=True)
-        outcome = train(
-            asked, batches, self.training(device), self.folder,
-            evaluate=self.evaluation(asked, reader, parts) if settings.dev else None,
-            fingerprint=corpus.facts.fingerprint,
-            allow_changed_data=allow_changed_data,
-        )  # fmt: skip
-        if outcome.signal:
-            sys.exit(outcome.exit_code)
+        evaluate = self.evaluation(asked, reader, parts) if settings.dev else None
+        outcome = self.learn(asked, batches, corpus, evaluate, allow_changed_data)
         reader.model.eval()
         if is_first():
             reader.save(self.folder / "model", self.card(parts, outcome))
             if isinstance(asked.objective, Replaced) and not asked.objective.learned:
                 self.save_generator(asked.objective, reader)
         return reader
+
+    def learn(
+        self, asked: Asked, batches: Batches, corpus: Corpus, evaluate: Evaluate | None, allow_changed_data: bool
+    ) -> Outcome:
+        """Train to the end; a signal ends the process, and the same command goes on from there."""
+        outcome = train(
+            asked, batches, self.training(here()), self.folder, evaluate=evaluate,
+            fingerprint=corpus.facts.fingerprint, allow_changed_data=allow_changed_data,
+        )  # fmt: skip
+        if outcome.signal:
+            sys.exit(outcome.exit_code)
+        return outcome
 
     def parts(self, family: str, teacher: object) -> list[str]:
         """What is asked, one thing or two."""

@@ -26,7 +26,7 @@ from regard.objectives.spans import Gaps, Spans
 from regard.tasks.translate import Translator
 from regard.text.frame import Frame
 from regard.text.tokenizer import T5
-from regard.training.loop import Outcome, train
+from regard.training.loop import Outcome
 from regard.training.parallel import here, is_first
 
 SPANS = "spans"
@@ -82,14 +82,8 @@ class SpansRun(PretrainingRun):
         if is_first():
             told = [*corpus.lines(), *batches.lines(), *self.facts(asked, [SPANS], [])]
             print(*told, sep="\n", file=sys.stderr, flush=True)
-        outcome = train(
-            asked, batches, self.training(device), self.folder,
-            evaluate=(lambda: judged(asked, dev)) if dev else None,
-            fingerprint=corpus.facts.fingerprint,
-            allow_changed_data=allow_changed_data,
-        )  # fmt: skip
-        if outcome.signal:
-            sys.exit(outcome.exit_code)
+        evaluate = (lambda: judged(asked, dev)) if dev else None
+        outcome = self.learn(asked, batches, corpus, evaluate, allow_changed_data)
         translator.model.eval()
         if is_first():
             translator.save(self.folder / "model", self.card([SPANS], outcome))

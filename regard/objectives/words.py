@@ -8,10 +8,11 @@ Noise is drawn for a block, not for a pair (as by Ji et al. 2016): S words, whic
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.errors import UsageProblem
 from regard.objectives.objective import Batch, Objective, Result
@@ -68,11 +69,11 @@ class SkipGram(Objective):
     def prepare(self, batch: Batch) -> Batch:
         return self.windows.ask(batch)
 
-    def judge(self, model: nn.Module, batch: Batch) -> Result:
+    def judge(self, model: Any, batch: Batch) -> Result:
         ids, noise, edge = batch["ids"], batch["noise"], self.windows.window
-        middle = model.words(ids[:, edge:-edge])  # type: ignore[operator]  # (B, G, W)
+        middle = model.words(ids[:, edge:-edge])  # (B, G, W)
         near = batch["near"].to(middle.dtype)
-        both = model.contexts(torch.cat([ids, noise], 1))  # type: ignore[operator]
+        both = model.contexts(torch.cat([ids, noise], 1))
         beside, drawn = both.split([ids.shape[1], noise.shape[1]], 1)  # (B, E + G + E, W), (B, S, W)
         loss = -(F.logsigmoid(middle @ beside.mT) * near).sum()
         loss = loss + self.windows.against(middle @ drawn.mT, near.sum(-1, keepdim=True))
@@ -89,15 +90,15 @@ class Bag(Objective):
     def prepare(self, batch: Batch) -> Batch:
         return self.windows.ask(batch)
 
-    def judge(self, model: nn.Module, batch: Batch) -> Result:
+    def judge(self, model: Any, batch: Batch) -> Result:
         ids, noise, edge = batch["ids"], batch["noise"], self.windows.window
-        words = model.words(ids)  # type: ignore[operator]  # (B, E + G + E, W)
+        words = model.words(ids)  # (B, E + G + E, W)
         near = batch["near"].to(words.dtype)
         count = near.sum(-1, keepdim=True)  # (B, G, 1)
         asked = count.clamp(max=1)  # a line may have one word only
         bags = (near / count.clamp(min=1)) @ words  # (B, G, W)
         inner = ids[:, edge:-edge]
-        both = model.contexts(torch.cat([inner, noise], 1))  # type: ignore[operator]
+        both = model.contexts(torch.cat([inner, noise], 1))
         middle, drawn = both.split([inner.shape[1], noise.shape[1]], 1)  # (B, G, W), (B, S, W)
         loss = -(F.logsigmoid((bags * middle).sum(-1, keepdim=True)) * asked).sum()
         return Result(loss + self.windows.against(bags @ drawn.mT, asked), asked.sum())
@@ -113,12 +114,12 @@ class GloVe(Objective):
             raise UsageProblem(f"common={common}: give a count above 0")
         self.common = common
 
-    def judge(self, model: nn.Module, batch: Batch) -> Result:
+    def judge(self, model: Any, batch: Batch) -> Result:
         words = torch.cat([batch["first"], batch["second"]])  # (M,)
         contexts = torch.cat([batch["second"], batch["first"]])
         counts = batch["counts"].repeat(2)
-        scores = (model.words(words) * model.contexts(contexts)).sum(-1)  # type: ignore[operator]
-        biases = model.word_biases(words) + model.context_biases(contexts)  # type: ignore[operator]
+        scores = (model.words(words) * model.contexts(contexts)).sum(-1)
+        biases = model.word_biases(words) + model.context_biases(contexts)
         errors = scores + biases.squeeze(-1) - counts.log()
         loss = ((counts / self.common).clamp(max=1) ** POWER * errors**2).sum()
         return Result(loss, counted(words))
