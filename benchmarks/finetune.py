@@ -29,6 +29,7 @@ from regard.errors import Problem, UsageProblem
 OURS, PEER = "regard", "trainer"
 ROWS: dict[str, dict[str, Any]] = {  # what is compared, and where its plan differs
     OURS: {},
+    f"{OURS}-launched": {"graphs": False},  # kernel by kernel
     f"{OURS}-compiled": {"compile": True},
     PEER: {},
     f"{PEER}-published": {"attention_dropout": 0.1},

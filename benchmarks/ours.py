@@ -42,7 +42,7 @@ def training(plan: Plan) -> TrainingConfig:
     optimizer = OptimizerConfig(plan.rate, "linear", warmup=0, betas=(0.9, 0.999), epsilon=1e-8)
     return TrainingConfig(
         steps=plan.all_steps, seed=plan.seed, precision="bf16" if plan.on_gpu else "float32", compile=plan.compile,
-        report_every=plan.steps, save_every=plan.all_steps, optimizer=optimizer,
+        graphs=plan.graphs, report_every=plan.steps, save_every=plan.all_steps, optimizer=optimizer,
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ class Plan:
     seed: int = 0
     rate: float = 2e-5
     compile: bool = False
+    graphs: bool = True  # of regard, on a GPU
     attention_dropout: float = 0.0
 
     @property

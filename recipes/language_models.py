@@ -110,6 +110,8 @@ def learn(options: Namespace, row: Row, texts: dict[str, Path]) -> None:
         about["flops"] = flops_a_token(reader, row.settings["longest"]) * tokens_read(out)
     for score in told.scores:
         append("language-models", metric=score.metric, value=score.value, **about)
+    if curve := evaluations(out):
+        append("language-models", metric="valid loss by tokens read", points=curve, **about)
     print(options.row, *told.lines(), sep="\n")
 
 
@@ -123,8 +125,22 @@ def flops_a_token(reader: Reader, longest: int) -> float:
 
 
 def tokens_read(out: Path) -> int:
-    told = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    return max(line.get("tokens", 0) for line in told)
+    return max(line.get("tokens", 0) for line in metrics(out))
+
+
+def evaluations(out: Path) -> list[tuple[int, float]]:
+    """How many tokens had been read, and the loss on the text to choose by."""
+    tokens, found = 0, []
+    for line in metrics(out):
+        tokens = line.get("tokens", tokens)
+        if "evaluation" in line:
+            found.append((tokens, line["evaluation"]["loss"]))
+    return found
+
+
+def metrics(out: Path) -> list[dict[str, Any]]:
+    path = out / "metrics.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def shakespeare(folder: Path) -> dict[str, Path]:

@@ -20,6 +20,7 @@ Item = TypeVar("Item", bound=Hashable)
 
 RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results"
 REQUIRED, BAND = ("row", "data", "metric", "command"), ("low", "high", "count", "value")
+KINDS = ("value", "bands", "points")
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#888888")  # Okabe and Ito 2008
 MARKERS = "os^Dv"
 COSTS = ("parameters", "seconds", "flops")
@@ -28,8 +29,9 @@ COSTS = ("parameters", "seconds", "flops")
 def append(chapter: str, *, folder: Path = RESULTS, **fields: Any) -> None:
     """Add a result to a chapter, with today's date.
 
-    Needs `row`, `data`, `metric`, `command`, and either `value` or `bands` (LengthBand or dicts with low, high, count
-    and value); takes whatever else is known: split, seed, commit, device, seconds, flops, signature."""
+    Needs `row`, `data`, `metric`, `command`, and one of `value`, `bands` (LengthBand or dicts with low, high, count and
+    value) and `points` (pairs of numbers, for a metric called "this by that"); takes whatever else is known: split,
+    seed, commit, device, parameters, seconds, flops, signature."""
     if not re.fullmatch(r"[a-z0-9-]+", chapter):
         raise Problem(f"a chapter cannot be called {chapter!r}; use lower-case letters, digits and hyphens")
     today = datetime.now(UTC).date().isoformat()
@@ -72,11 +74,12 @@ def read(path: Path) -> list[Line]:
 
 def _check(line: Line, place: str) -> None:
     _has(line, REQUIRED, place)
-    if ("value" in line) == ("bands" in line):
-        raise Problem(f"{place}: has both or neither of value and bands; give the one that was measured")
+    if sum(kind in line for kind in KINDS) != 1:
+        raise Problem(f"{place}: has none or several of {', '.join(KINDS)}; give the one that was measured")
     for band in line.get("bands", []):
         _has(band, BAND, f"{place}, band {band}")
-    for number in [band["value"] for band in line.get("bands", [line])]:
+    numbers = [line["value"]] if "value" in line else [band["value"] for band in line.get("bands", [])]
+    for number in [*numbers, *(number for point in line.get("points", []) for number in point)]:
         if not isinstance(number, int | float) or not math.isfinite(number):
             raise Problem(f"{place}: the value is {number!r}, which is not a finite number; give what was measured")
 
@@ -95,6 +98,7 @@ def _body(lines: list[Line], source: Path) -> list[str]:
         parts.append(f"## {data}, {split}" if split else f"## {data}")
         parts += _numbers([line for line in group if "value" in line])
         parts += _bands([line for line in group if "bands" in line], source)
+        parts += _curves([line for line in group if "points" in line], source)
         for row, runs in _rows(group).items():
             newest = max(runs, key=lambda run: run["number"])
             commands.setdefault((row, newest["command"]), []).extend(runs)
@@ -127,14 +131,30 @@ def _numbers(lines: list[Line]) -> list[str]:
     return [_table(_without_empty_columns([header, *rows])), *notes]
 
 
+def _curves(lines: list[Line], source: Path) -> list[str]:
+    """A plot for each metric that was measured again and again."""
+    parts: list[str] = []
+    for metric in _distinct(line["metric"] for line in lines):
+        chosen = [line for line in lines if line["metric"] == metric]
+        picture = _picture(source, chosen[0], "curve")
+        named = [(line["row"] if len(_seeds(chosen)) < 2 else f"{line['row']}, seed {line['seed']}") for line in chosen]
+        _plot_curves(metric, {name: line["points"] for name, line in zip(named, chosen, strict=True)}, picture)
+        parts += [f"### {metric[0].upper()}{metric[1:]}", f"![{metric}]({picture.name})"]
+    return parts
+
+
+def _picture(source: Path, line: Line, last: str) -> Path:
+    words = (source.stem, line["data"], line.get("split", ""), line["metric"], last)
+    return source.with_name(re.sub(r"[^a-z0-9]+", "-", " ".join(words).lower()) + ".svg")
+
+
 def _bands(lines: list[Line], source: Path) -> list[str]:
     """A plot and a table for each metric that was measured in bands."""
     parts: list[str] = []
     columns = _distinct((line["metric"], line.get("signature", "")) for line in lines)
     for number, (metric, signature) in enumerate(columns, 1):
         chosen = [line for line in lines if (line["metric"], line.get("signature", "")) == (metric, signature)]
-        words = (source.stem, lines[0]["data"], lines[0].get("split", ""), metric, str(number))
-        picture = source.with_name(re.sub(r"[^a-z0-9]+", "-", " ".join(words).lower()) + ".svg")
+        picture = _picture(source, chosen[0], str(number))
         parts += [f"### {metric}", f"![{metric}]({picture.name})", _band_table(chosen, metric, picture)]
         parts += [f"`{signature}`"] if signature else []
     return parts
@@ -157,21 +177,41 @@ def _in_band(runs: list[Line], edge: tuple[int, int | None]) -> list[float]:
 
 
 def _plot(metric: str, labels: list[str], values: dict[str, list[float | None]], picture: Path) -> None:
-    import matplotlib
+    known = {
+        row: [(place, value) for place, value in enumerate(line) if value is not None] for row, line in values.items()
+    }
+    figure, axes = _drawn(metric, known)
+    axes.set(xticks=range(len(labels)), xticklabels=labels)
+    axes.set_ylim(bottom=0)
+    _save(figure, picture)
+
+
+def _plot_curves(metric: str, curves: dict[str, list[list[float]]], picture: Path) -> None:
+    figure, axes = _drawn(metric, curves)
+    axes.set_xscale("log")
+    _save(figure, picture)
+
+
+def _drawn(metric: str, lines: dict[str, list[Any]]) -> tuple[Any, Any]:
+    """A line for each row through its points, under axes that are named as the metric says: height by length."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 4), layout="constrained")
     axes = figure.subplots()
-    for number, (row, line) in enumerate(values.items()):
-        known = [(place, value) for place, value in enumerate(line) if value is not None]
+    for number, (row, points) in enumerate(lines.items()):
         colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
-        axes.plot(*zip(*known, strict=True), label=row, color=colour, marker=marker, linewidth=1.5, markersize=5)
+        axes.plot(*zip(*points, strict=True), label=row, color=colour, marker=marker, linewidth=1.5, markersize=5)
     height, _, length = metric.partition(" by ")
-    axes.set(xlabel=length, ylabel=height, xticks=range(len(labels)), xticklabels=labels)
-    axes.set_ylim(bottom=0)
+    axes.set(xlabel=length, ylabel=height)
     axes.grid(axis="y", color="0.9")
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside right upper", frameon=False)
+    return figure, axes
+
+
+def _save(figure: Any, picture: Path) -> None:
+    import matplotlib
+
     # neither date nor version nor random identifiers: the same lines make the same file
     with matplotlib.rc_context({"svg.hashsalt": "regard"}):
         figure.savefig(picture, metadata={"Date": None, "Creator": None})

@@ -48,8 +48,8 @@ def test_a_line_says_what_was_measured_and_when(tmp_path):
     ("fields", "says"),
     [
         ({"value": 1.0, "metric": "BLEU", "row": "rnn"}, "lacks data, command"),
-        ({"row": "r", "data": "d", "metric": "m", "command": "c"}, "neither of value and bands"),
-        ({"row": "r", "data": "d", "metric": "m", "command": "c", "value": 1, "bands": []}, "both or neither"),
+        ({"row": "r", "data": "d", "metric": "m", "command": "c"}, "none or several of value, bands, points"),
+        ({"row": "r", "data": "d", "metric": "m", "command": "c", "value": 1, "bands": []}, "none or several"),
         ({"row": "r", "data": "d", "metric": "m", "command": "c", "value": float("nan")}, "value is nan"),
         ({"row": "r", "data": "d", "metric": "m", "command": "c", "value": "41"}, "value is '41'"),
         ({"row": "r", "data": "d", "metric": "m", "command": "c", "bands": [{"low": 1, "value": 2}]}, "high, count"),
@@ -144,6 +144,17 @@ def test_bands_make_a_table_and_a_plot(tmp_path):
     name = "translation-multi30k-test-bleu-by-length-1.svg"
     assert f"![BLEU by length]({name})" in text
     ElementTree.parse(tmp_path / name)
+
+
+def test_points_make_a_plot(tmp_path):
+    about = {"folder": tmp_path, "command": "c", "metric": "loss by tokens read", "data": "Multi30k", "split": "valid"}
+    append("translation", row="rnn", points=[(100, 3.5), (1000, 2.5)], **about)
+    append("translation", row="other", points=[(200, 3.0)], **about)
+    name = "translation-multi30k-valid-loss-by-tokens-read-curve.svg"
+    assert f"### Loss by tokens read\n\n![loss by tokens read]({name})" in page(tmp_path)
+    ElementTree.parse(tmp_path / name)
+    with pytest.raises(Problem, match="finite"):
+        append("translation", row="rnn", points=[(1, float("nan"))], **about)
 
 
 def test_writing_again_changes_nothing(tmp_path):

@@ -133,6 +133,9 @@ def pretrain(
     ] = PRETRAINING.filled_by,
     precision: Precision = "",
     compile: Annotated[bool, Option(help="torch.compile the model.")] = PRETRAINING.compile,
+    graphs: Annotated[
+        bool, Option(help="On one GPU: one launch for all layers; pays for small batches.")
+    ] = PRETRAINING.graphs,
     evaluate_every: Annotated[int, Option(help="Steps between looks at --dev.")] = PRETRAINING.evaluate_every,
     save_every: Annotated[int, Option(help="Steps between checkpoints.")] = PRETRAINING.save_every,
     report_every: Annotated[int, Option(help="Steps between reports.")] = PRETRAINING.report_every,
@@ -154,7 +157,7 @@ def pretrain(
         rate=rate, schedule=schedule, warmup=warmup, weight_decay=weight_decay, betas=(PRETRAINING.betas[0], beta2),
         clip=clip, discriminative=discriminative, activation=activation, temporal=temporal,
         generator=generator, filled_by=filled_by,
-        precision=precision, compile=compile,
+        precision=precision, compile=compile, graphs=graphs,
         evaluate_every=evaluate_every, save_every=save_every, report_every=report_every, seed=seed, column=column,
         encoding=encoding, allow_changed_data=allow_changed_data,
     )  # fmt: skip
@@ -203,6 +206,7 @@ def finetune(
     patience: Annotated[int, Option(help="Evaluations to wait for a better one; 0: any.")] = FINETUNING.patience,
     precision: Precision = "",
     compile: Annotated[bool, Option(help="torch.compile the model.")] = FINETUNING.compile,
+    graphs: Annotated[bool, Option(help="On one GPU: one launch for all layers.")] = FINETUNING.graphs,
     seed: Annotated[int, Option(help="Of everything random.")] = FINETUNING.seed,
     settings: Settings = None,
     encoding: Encoding = "utf-8",
@@ -217,7 +221,7 @@ def finetune(
         vectors=vectors or "", epochs=epochs, batch=batch, ulmfit=ulmfit, rate=rate, schedule=schedule,
         discriminative=discriminative, unfreeze=unfreeze, warmup=warmup, weight_decay=weight_decay,
         language_weight=language_weight, longest=longest, best=best, patience=patience, precision=precision,
-        compile=compile, seed=seed, allow_changed_data=allow_changed_data,
+        compile=compile, graphs=graphs, seed=seed, allow_changed_data=allow_changed_data,
     )  # fmt: skip
 
 
@@ -246,9 +250,13 @@ def glue(
 
 @app.command()
 def demo(
-    out: Annotated[Path, Option(help="Where the runs and pictures go.")] = Path("runs/demo"),
+    out: Annotated[Path, Option(help="Where pictures and runs go.")] = Path("runs/demo"),
+    train: Annotated[
+        bool, Option("--train", help="Instead, two small models learn to write dates the ISO way, in two minutes.")
+    ] = False,
 ) -> None:
-    """Two small models learn to write dates the ISO way, in about two minutes; no data or network needed."""
-    from regard.commands.demo import demo as run
+    """A tour of the models in the box, in a minute; no data or network needed."""
+    from regard.commands.demo import demo as tour
+    from regard.commands.demo_dates import demo_dates
 
-    run(out)
+    (demo_dates if train else tour)(out)

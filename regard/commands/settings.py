@@ -69,6 +69,7 @@ class FinetuningSettings:
     patience: int = 0
     precision: Literal["", "float32", "bf16"] = ""  # by default bf16 on a GPU
     compile: bool = False
+    graphs: bool = True  # on one GPU, a batch goes through the layers in one launch
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -117,6 +118,7 @@ class PretrainingSettings:
     filled_by: str = ""  # or a folder whose model fills the places for ELECTRA, and learns no more
     precision: Literal["", "float32", "bf16"] = ""  # by default bf16 on a GPU
     compile: bool = False
+    graphs: bool = False  # on one GPU, small batches go through the layers in one launch
     evaluate_every: int = 1000
     save_every: int = 1000
     report_every: int = 50

@@ -69,6 +69,10 @@ class Stack(nn.Module):
             traces.append(trace)
         return self.norm(x), traces
 
+    def read(self, x: Tensor, rows: Rows) -> Tensor:  # (N, W) -> (N, W)
+        """What the layers make of whole rows.  Training may put something faster in its place (training/graphs.py)."""
+        return self(x, rows)[0]
+
     def each(self, x: Tensor, see: Context, was: list[Trace] | None = None) -> Iterator[tuple[Tensor, Trace]]:
         """What each layer makes of x, and its trace."""
         if self.distances is not None:

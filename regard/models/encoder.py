@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -51,12 +50,15 @@ class Encoder(nn.Module):
         self.stack = Stack(config.stack)
 
     def forward(self, tokens: Tokens, types: Tensor | None = None) -> Tensor:  # (N,) -> (N, W)
-        return deque(self.layers(tokens, types), maxlen=1).pop()  # those below are not kept
+        return self.stack.read(self.embedded(tokens, types), tokens.rows)
+
+    def embedded(self, tokens: Tokens, types: Tensor | None = None) -> Tensor:  # (N,) -> (N, W)
+        x = self.embed.read(tokens, types)
+        return x if self.widen is None else self.widen(x)
 
     def layers(self, tokens: Tokens, types: Tensor | None = None) -> Iterator[Tensor]:
         """The states of every layer, (N, W), what was embedded first; types are (N,), by default all the first."""
-        x = self.embed.read(tokens, types)
-        x = x if self.widen is None else self.widen(x)
+        x = self.embedded(tokens, types)
         yield x
         for number, (state, _) in enumerate(self.stack.each(x, Context(tokens.rows, self.stack.mask)), 1):
             yield self.stack.norm(state) if number == self.config.stack.layers else state

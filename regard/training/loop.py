@@ -20,6 +20,7 @@ from regard.config import to_dict
 from regard.errors import UsageProblem
 from regard.objectives.objective import Asked, Batch
 from regard.training.ahead import Batches
+from regard.training.graphs import replayed
 from regard.training.parallel import together
 from regard.training.report import Metrics, Record, Reporter, default_reporter
 from regard.training.resume import Progress, Terms, locked, wait_for
@@ -72,7 +73,8 @@ def train(
         ranks.agree(device, settings=json.dumps(terms.config), data=fingerprint, models=json.dumps(shapes))
         if ranks.first:
             check_room(folder, 2 * checkpoint_size(asked))
-        with locked(folder) if ranks.first else nullcontext():
+        alone = config.graphs and device.type == "cuda" and ranks.count == 1
+        with locked(folder) if ranks.first else nullcontext(), replayed(asked) if alone else nullcontext():
             reporter = (reporter or default_reporter()) if ranks.first else Reporter()
             run = Run(Stepper(asked, batches, config, ranks), terms, folder, evaluate, reporter)
             run.resume(allow_changed_data)

@@ -18,8 +18,8 @@ from regard.errors import Problem
 
 FORMAT = 1  # of a checkpoint; another number is refused
 SAFE = {  # how long a run goes on, and what is done on the way
-    "steps", "epochs", "warmup", "accumulate", "compile", "report_every", "evaluate_every", "save_every", "patience",
-    "average", "keep", "unfreeze",
+    "steps", "epochs", "warmup", "accumulate", "compile", "graphs", "report_every", "evaluate_every", "save_every",
+    "patience", "average", "keep", "unfreeze",
 }  # fmt: skip
 
 

@@ -47,6 +47,7 @@ class TrainingConfig:
     seed: int = 0
     precision: Literal["float32", "bf16"] = "float32"
     compile: bool = False
+    graphs: bool = False  # on one GPU, small batches go through their stacks in one launch
     report_every: int = 50
     evaluate_every: int = 1000  # 0: at the end only
     save_every: int = 1000

@@ -1,0 +1,176 @@
+"""A stack of layers, forwards and backwards, as one launch each: CUDA graphs.
+
+A GPU is done with a small batch sooner than a CPU has launched its kernels one by one.  A graph launches all of them at
+once, but is for one shape alone: so batches are rounded up to a few shapes by empty rows and by one row of zeros, which
+lies behind the others, and which nobody looks at.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from regard.layers.stack import Stack
+from regard.rows import Rows
+
+LARGEST = 8192  # tokens: from here on kernels take longer than their launches
+SHAPES = 8  # for each doubling of the tokens
+WARM_UP = 3  # passes before a graph is recorded: libraries make themselves ready in the first ones
+
+
+@contextmanager
+def replayed(module: nn.Module) -> Iterator[None]:
+    """In here, every stack in the module that reads whole rows does so by graphs, where it pays."""
+    stacks = [one for one in module.modules() if isinstance(one, Stack) and one.distances is None]
+    for stack in stacks:
+        stack.read = Graphs(stack)  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        for stack in stacks:
+            del stack.read
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a graph is for."""
+
+    tokens: int
+    rows: int
+    longest: int  # a bound
+
+    @classmethod
+    def of(cls, rows: Rows) -> Shape:
+        tokens = rounded(rows.total + 1)  # the last row has a token or more
+        return cls(tokens, -(-(len(rows) + 1) // 8) * 8, doubled(max(rows.longest, tokens - rows.total)))
+
+    def offsets(self, rows: Rows) -> Tensor:  # (rows + 1,)
+        """Those of the rows, of empty ones behind them, and of the last."""
+        return F.pad(F.pad(rows.offsets, (0, self.rows - len(rows) - 1), value=rows.total), (0, 1), value=self.tokens)
+
+
+def rounded(tokens: int) -> int:
+    step = max(doubled(tokens) // (2 * SHAPES), 8)
+    return -(-tokens // step) * step
+
+
+def doubled(number: int) -> int:
+    """The least power of two that is not below it."""
+    return 1 << max(number - 1, 0).bit_length()
+
+
+class Graphs:
+    """A stack's `read`, by one graph a shape."""
+
+    def __init__(self, stack: Stack):
+        self.stack = stack
+        self.parameters = [p for p in stack.parameters() if p.requires_grad]
+        self.gradients = [torch.empty_like(p) for p in self.parameters]  # where all graphs put them
+        self.graphs: dict[tuple[Shape, torch.dtype], Graph] = {}
+        self.user: Callable[[], User | None] = lambda: None  # who read by a graph, and has not gone back yet
+
+    @cached_property
+    def pool(self) -> Any:
+        """Memory that the graphs share, for no two of them are at work at once."""
+        return torch.cuda.graph_pool_handle()
+
+    def __call__(self, x: Tensor, rows: Rows) -> Tensor:  # (N, W) -> (N, W)
+        if not self.pays(x, rows) or self.user() is not None:
+            return self.stack(x, rows)[0]
+        shape = Shape.of(rows)
+        key = shape, x.dtype
+        if key not in self.graphs:
+            self.graphs[key] = Graph(self, shape, x)
+        filled = F.pad(x, (0, 0, 0, shape.tokens - rows.total))
+        return Replay.apply(self.graphs[key], filled, shape.offsets(rows), *self.parameters)[: rows.total]
+
+    def pays(self, x: Tensor, rows: Rows) -> bool:
+        learns = self.stack.training and torch.is_grad_enabled() and x.requires_grad
+        watched = any(getattr(part, "watchers", None) for part in self.stack.modules())
+        return learns and x.is_cuda and 0 < rows.total < LARGEST and not watched
+
+    def keep_what_was_summed(self) -> None:
+        """Gradients of an earlier micro-batch lie where the next ones are about to: move them."""
+        for parameter, place in zip(self.parameters, self.gradients, strict=True):
+            if parameter.grad is not None and parameter.grad.data_ptr() == place.data_ptr():
+                parameter.grad = parameter.grad.clone()
+
+
+class Graph:
+    """Both passes in one shape, and the tensors they read and write."""
+
+    def __init__(self, graphs: Graphs, shape: Shape, like: Tensor):
+        self.graphs = graphs
+        self.x = like.new_zeros(shape.tokens, like.shape[1]).requires_grad_()
+        empty = torch.zeros(shape.rows, dtype=torch.int32)
+        self.offsets = F.pad(empty, (0, 1), value=shape.tokens).to(like.device)
+        self.shape = shape
+        self.forwards, self.backwards = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
+        chance = torch.cuda.get_rng_state(like.device)  # what is dropped must not depend on when this is recorded
+        self.record(like.device)
+        torch.cuda.set_rng_state(chance, like.device)
+
+    def record(self, device: torch.device) -> None:
+        beside = torch.cuda.Stream(device)
+        beside.wait_stream(torch.cuda.current_stream(device))
+        with torch.cuda.stream(beside):
+            for _ in range(WARM_UP):
+                y = self.read()
+                torch.autograd.grad(y, self.inputs, torch.zeros_like(y), allow_unused=True)
+        torch.cuda.current_stream(device).wait_stream(beside)
+        how = {"pool": self.graphs.pool, "capture_error_mode": "thread_local"}  # other threads prepare the next batches
+        with torch.cuda.graph(self.forwards, **how):
+            y = self.read()
+        self.y, self.change = y.detach(), torch.zeros_like(y)
+        with torch.cuda.graph(self.backwards, **how):
+            found, *gradients = torch.autograd.grad(y, self.inputs, self.change, allow_unused=True)
+            used = [
+                (place, one) for place, one in zip(self.graphs.gradients, gradients, strict=True) if one is not None
+            ]
+            torch._foreach_copy_([place for place, _ in used], [one for _, one in used])
+        self.found, self.used = found, [one is not None for one in gradients]
+
+    @property
+    def inputs(self) -> list[Tensor]:
+        return [self.x, *self.graphs.parameters]
+
+    def read(self) -> Tensor:
+        rows = Rows(self.offsets, self.shape.tokens, self.shape.longest)
+        dtype, enabled = torch.get_autocast_dtype("cuda"), torch.is_autocast_enabled("cuda")
+        # no cache: weights that are kept in half precision would not be made again, once the weights have changed
+        with torch.autocast("cuda", dtype, enabled, cache_enabled=False):
+            return self.graphs.stack(self.x, rows)[0]
+
+
+class Replay(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, graph: Graph, x: Tensor, offsets: Tensor, *parameters: Tensor) -> Tensor:
+        ctx.graph, ctx.user = graph, User()
+        graph.graphs.user = weakref.ref(ctx.user)
+        graph.x.detach().copy_(x)
+        graph.offsets.copy_(offsets)
+        graph.forwards.replay()
+        return graph.y.detach()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, change: Tensor) -> tuple[Tensor | None, ...]:
+        graph: Graph = ctx.graph
+        graph.graphs.keep_what_was_summed()
+        graph.change.copy_(change)
+        graph.backwards.replay()
+        places = zip(graph.graphs.gradients, graph.used, strict=True)
+        return None, graph.found.detach(), None, *(place.detach() if used else None for place, used in places)
+
+
+class User:
+    """Lives as long as the way back to a pass does."""

@@ -1,0 +1,106 @@
+"""A stack's passes as CUDA graphs: what comes out, the gradients and what is dropped are as without."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+
+from regard.commands.finetune import finetune
+from regard.models.albert import albert
+from regard.models.bert import bert
+from regard.models.encoder import Encoder
+from regard.models.gpt2 import gpt2
+from regard.rows import Tokens
+from regard.text.tokenizer import ENCODER, Tokenizer
+from regard.training.graphs import replayed
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+VOCAB = 100
+CONFIGS = {
+    "bert": lambda dropout: bert(3, 128, 2, VOCAB, dropout=dropout),
+    "albert": lambda dropout: albert(3, 128, 2, VOCAB, narrow=64),
+    "gpt2": lambda dropout: gpt2(3, 128, 2, VOCAB, dropout=dropout),
+}
+
+
+def encoder(family: str, dropout: float = 0.0) -> torch.nn.Module:
+    torch.manual_seed(0)
+    return Encoder(CONFIGS[family](dropout)).cuda().train()
+
+
+def tokens(*lengths: int) -> Tokens:
+    torch.manual_seed(sum(lengths))
+    return Tokens.of([torch.randint(5, VOCAB, (length,)).tolist() for length in lengths], "cuda")
+
+
+def passed(model, batches, precise) -> list[torch.Tensor]:
+    """The states of all batches, then the gradients that they add up to."""
+    model.zero_grad()
+    states = []
+    for batch in batches:
+        with torch.autocast("cuda", torch.bfloat16, enabled=not precise):
+            out = model(batch).float()
+        states.append(out.detach().clone())
+        out.square().sum().backward()
+    return [*states, *(p.grad.clone() for p in model.parameters() if p.grad is not None)]
+
+
+@pytest.mark.parametrize("precise", [True, False], ids=["float32", "bf16"])
+@pytest.mark.parametrize("family", CONFIGS)
+def test_states_and_gradients_are_as_without(family, precise):
+    model = encoder(family)
+    batches = [tokens(7, 30, 1, 12), tokens(5, 21, 9, 13), tokens(40, 2), tokens(7, 30, 1, 12)]  # two of one shape
+    wanted = passed(copy.deepcopy(model), batches, precise)
+    with replayed(model):
+        found = passed(model, batches, precise)
+        again = passed(model, batches, precise)
+    assert len(found) == len(wanted)
+    for one, other, third in zip(found, wanted, again, strict=True):
+        near = 1e-4 if precise else 0.05
+        assert (one - other).norm() <= near * other.norm() + 1e-6
+        assert (one - third).norm() <= near * other.norm() + 1e-6
+
+
+def test_what_is_dropped_follows_from_the_seed_alone():
+    model, batch = encoder("bert", dropout=0.3), tokens(9, 14, 3)
+
+    def drawn(seed: int) -> torch.Tensor:
+        torch.manual_seed(seed)
+        return model(batch).detach().clone()
+
+    with replayed(model):
+        first, other, again = drawn(1), drawn(2), drawn(1)  # the first of them records
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_a_pass_within_a_pass_is_launched_as_ever():
+    model, batch = encoder("bert"), tokens(9, 14, 3)
+    with replayed(model):
+        first, second = model(batch), model(batch)
+        kept = first.detach().clone()
+        (first.sum() + second.square().sum()).backward()
+        assert torch.allclose(first, kept) and torch.allclose(second, kept, atol=1e-5)
+    assert "read" not in vars(model.stack)
+
+
+def test_a_finetuning_learns_by_graphs_and_goes_on_where_it_stopped(tmp_path):
+    rows = [f"{word} {'x ' * (n % 7)}\t{label}" for n in range(40) for word, label in (("good", 1), ("bad", 0))]
+    data = tmp_path / "data.tsv"
+    data.write_text("sentence\tlabel\n" + "\n".join(rows) + "\n")
+    Tokenizer.train("wordpiece", rows, 60, lowercase=True, special=ENCODER).save(tmp_path / "tokenizer.json")
+    about = {"train": data, "dev": data, "tokenizer": tmp_path / "tokenizer.json", "best": "last accuracy"}
+    about |= {"batch": 8, "rate": 1e-3, "seed": 3, "schedule": "constant", "warmup": 0.0}
+
+    def tuned(name: str, epochs: float):
+        return finetune("bert-tiny", "classify", out=tmp_path / name, epochs=epochs, **about)
+
+    whole = tuned("whole", 3.0)
+    assert [whole("good x").label, whole("bad x").label] == ["1", "0"]
+    tuned("parts", 1.5)
+    parts = tuned("parts", 3.0)
+    pairs = zip(whole.reader.model.parameters(), parts.reader.model.parameters(), strict=True)
+    assert all(torch.allclose(one, other, atol=2e-3) for one, other in pairs)
