@@ -29,8 +29,8 @@ from regard.errors import Problem, UsageProblem
 OURS, PEER = "regard", "trainer"
 ROWS: dict[str, dict[str, Any]] = {  # what is compared, and where its plan differs
     OURS: {},
-    f"{OURS}-launched": {"graphs": False},  # kernel by kernel
-    f"{OURS}-compiled": {"compile": True},
+    f"{OURS}-plain": {"launch": "plain"},  # kernel by kernel
+    f"{OURS}-compiled": {"launch": "compiled"},
     PEER: {},
     f"{PEER}-published": {"attention_dropout": 0.1},
 }
@@ -54,7 +54,7 @@ def options() -> Namespace:
     parser.add_argument("--batch", type=int, default=32, help="examples a step")
     parser.add_argument("--steps", type=int, default=0, help="timed together; by default 50, on a CPU 8")
     parser.add_argument("--repetitions", type=int, default=5, help="how often that is done, turn by turn")
-    rows = f"of {', '.join(ROWS)}; by default all, but on a CPU none is compiled"
+    rows = f"of {', '.join(ROWS)}; by default all, but on a CPU one launch is like another"
     parser.add_argument("--rows", nargs="+", choices=ROWS, metavar="ROW", help=rows)
     parser.add_argument("--out", type=Path, default=Path("runs/bench/finetune.json"), help="where the numbers go")
     parser.add_argument("--results", type=Path, help="a folder of results, such as docs/results, to add the medians to")
@@ -113,7 +113,7 @@ def planned(asked: Namespace) -> tuple[Plan, str]:
 def entries(names: list[str] | None, plan: Plan) -> Iterator[Entry]:
     """The rows asked for, or those that can be had here."""
     missing = " and ".join(name for name in NEEDED if not installed(name))
-    for name in names or [name for name, changes in ROWS.items() if plan.on_gpu or "compile" not in changes]:
+    for name in names or [name for name, changes in ROWS.items() if plan.on_gpu or "launch" not in changes]:
         if name.startswith(PEER) and missing:
             note = f"{name} needs {missing}: pip install {missing.replace(' and', '')}"
             if names:

@@ -41,8 +41,8 @@ def training(plan: Plan) -> TrainingConfig:
     """AdamW, its rate falling in a line, gradients clipped at 1, and no decay of weights: the Trainer's defaults."""
     optimizer = OptimizerConfig(plan.rate, "linear", warmup=0, betas=(0.9, 0.999), epsilon=1e-8)
     return TrainingConfig(
-        steps=plan.all_steps, seed=plan.seed, precision="bf16" if plan.on_gpu else "float32", compile=plan.compile,
-        graphs=plan.graphs, report_every=plan.steps, save_every=plan.all_steps, optimizer=optimizer,
+        steps=plan.all_steps, seed=plan.seed, precision="bf16" if plan.on_gpu else "float32", launch=plan.launch,
+        report_every=plan.steps, save_every=plan.all_steps, optimizer=optimizer,
     )  # fmt: skip
 
 

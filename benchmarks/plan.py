@@ -16,8 +16,7 @@ class Plan:
     stretches: int  # the first of which is the warm-up
     seed: int = 0
     rate: float = 2e-5
-    compile: bool = False
-    graphs: bool = True  # of regard, on a GPU
+    launch: str = "graphs"  # of regard
     attention_dropout: float = 0.0
 
     @property

@@ -77,7 +77,7 @@ ROWS = {
         ),
         "Transformer-XL": Row(
             "transformer-xl-small", (*shaped(6, WIDE, 6, 0.4), "stack.block.inner_dropout=0.2", "memory=128"),
-            {**WORDS, "longest": 64, "budget": 4096, "steps": 13_000, "rate": 5e-4, "weight_decay": 0.1},
+            {**WORDS, "longest": 64, "budget": 4096, "steps": 6500, "rate": 5e-4, "weight_decay": 0.1},
             Measuring(64),
         ),
     },

@@ -26,7 +26,11 @@ from regard.cli.options import (
     reading,
 )
 from regard.commands.settings import FINETUNING, PRETRAINING, TRANSLATION
-from regard.training.settings import Schedule
+from regard.training.settings import Launch, Schedule
+
+Launching = Annotated[
+    Launch, Option(help="Of kernels on a GPU: one by one; a stack's all at once, for small batches; or compiled.")
+]
 
 train_app = plain(help="Train a model from files.")
 app.add_typer(train_app, name="train")
@@ -58,7 +62,7 @@ def train_translate(
     clip: Annotated[float, Option(help="The longest gradient; 0: any.")] = OPTIMIZER.clip,
     smoothing: Annotated[float, Option(help="Label smoothing.")] = TRANSLATION.smoothing,
     precision: Annotated[Literal["float32", "bf16"], Option(help="Of the arithmetic.")] = TRAINING.precision,
-    compile: Annotated[bool, Option(help="torch.compile the model.")] = TRAINING.compile,
+    launch: Launching = TRAINING.launch,
     evaluate_every: Annotated[int, Option(help="Steps between evaluations (BLEU on dev).")] = TRAINING.evaluate_every,
     save_every: Annotated[int, Option(help="Steps between checkpoints.")] = TRAINING.save_every,
     report_every: Annotated[int, Option(help="Steps between reports.")] = TRAINING.report_every,
@@ -72,7 +76,7 @@ def train_translate(
     """Train a translator on parallel text."""
     optimizer = {"rate": rate, "schedule": schedule, "warmup": warmup, "weight_decay": weight_decay, "clip": clip}
     training = {
-        "steps": steps, "accumulate": accumulate, "seed": seed, "precision": precision, "compile": compile,
+        "steps": steps, "accumulate": accumulate, "seed": seed, "precision": precision, "launch": launch,
         "report_every": report_every, "evaluate_every": evaluate_every, "save_every": save_every,
         "patience": patience, "average": average, "optimizer": optimizer,
     }  # fmt: skip
@@ -132,10 +136,7 @@ def pretrain(
         str, Option(metavar="FOLDER", help="replaced: a generator that has learned, and learns no more.")
     ] = PRETRAINING.filled_by,
     precision: Precision = "",
-    compile: Annotated[bool, Option(help="torch.compile the model.")] = PRETRAINING.compile,
-    graphs: Annotated[
-        bool, Option(help="On one GPU: one launch for all layers; pays for small batches.")
-    ] = PRETRAINING.graphs,
+    launch: Launching = PRETRAINING.launch,
     evaluate_every: Annotated[int, Option(help="Steps between looks at --dev.")] = PRETRAINING.evaluate_every,
     save_every: Annotated[int, Option(help="Steps between checkpoints.")] = PRETRAINING.save_every,
     report_every: Annotated[int, Option(help="Steps between reports.")] = PRETRAINING.report_every,
@@ -157,7 +158,7 @@ def pretrain(
         rate=rate, schedule=schedule, warmup=warmup, weight_decay=weight_decay, betas=(PRETRAINING.betas[0], beta2),
         clip=clip, discriminative=discriminative, activation=activation, temporal=temporal,
         generator=generator, filled_by=filled_by,
-        precision=precision, compile=compile, graphs=graphs,
+        precision=precision, launch=launch,
         evaluate_every=evaluate_every, save_every=save_every, report_every=report_every, seed=seed, column=column,
         encoding=encoding, allow_changed_data=allow_changed_data,
     )  # fmt: skip
@@ -205,8 +206,7 @@ def finetune(
     best: Annotated[str, Option(help="Which weights are, as 'highest matthews'.")] = FINETUNING.best,
     patience: Annotated[int, Option(help="Evaluations to wait for a better one; 0: any.")] = FINETUNING.patience,
     precision: Precision = "",
-    compile: Annotated[bool, Option(help="torch.compile the model.")] = FINETUNING.compile,
-    graphs: Annotated[bool, Option(help="On one GPU: one launch for all layers.")] = FINETUNING.graphs,
+    launch: Launching = FINETUNING.launch,
     seed: Annotated[int, Option(help="Of everything random.")] = FINETUNING.seed,
     settings: Settings = None,
     encoding: Encoding = "utf-8",
@@ -221,7 +221,7 @@ def finetune(
         vectors=vectors or "", epochs=epochs, batch=batch, ulmfit=ulmfit, rate=rate, schedule=schedule,
         discriminative=discriminative, unfreeze=unfreeze, warmup=warmup, weight_decay=weight_decay,
         language_weight=language_weight, longest=longest, best=best, patience=patience, precision=precision,
-        compile=compile, graphs=graphs, seed=seed, allow_changed_data=allow_changed_data,
+        launch=launch, seed=seed, allow_changed_data=allow_changed_data,
     )  # fmt: skip
 
 

@@ -87,7 +87,7 @@ class FinetuningRun:
         steps = max(round(epochs * per_epoch), 1)
         every = max(min(per_epoch, steps // EPOCHS[0]), 1)
         return TrainingConfig(
-            steps=steps, seed=s.seed, compile=s.compile, graphs=s.graphs,
+            steps=steps, seed=s.seed, launch=s.launch,
             precision=s.precision or ("bf16" if device.type == "cuda" else "float32"),
             report_every=min(50, every), evaluate_every=every, save_every=every, keep=1,
             best=s.best or f"highest {self.task.watched}", patience=s.patience,

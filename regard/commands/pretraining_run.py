@@ -248,7 +248,7 @@ class PretrainingRun:
     def training(self, device: torch.device) -> TrainingConfig:
         s = self.settings
         return TrainingConfig(
-            steps=s.steps, accumulate=s.accumulate, seed=s.seed, compile=s.compile, graphs=s.graphs,
+            steps=s.steps, accumulate=s.accumulate, seed=s.seed, launch=s.launch,
             precision=s.precision or ("bf16" if device.type == "cuda" else "float32"),
             report_every=s.report_every, evaluate_every=s.evaluate_every, save_every=s.save_every, best=self.best,
             optimizer=OptimizerConfig(

@@ -8,7 +8,7 @@ from typing import Literal
 
 from regard.data.reading import Reading
 from regard.errors import UsageProblem
-from regard.training.settings import OptimizerConfig, Schedule, TrainingConfig
+from regard.training.settings import Launch, OptimizerConfig, Schedule, TrainingConfig
 
 
 def for_translation() -> TrainingConfig:
@@ -68,8 +68,7 @@ class FinetuningSettings:
     best: str = ""  # as in "highest matthews"; by default as the task has it
     patience: int = 0
     precision: Literal["", "float32", "bf16"] = ""  # by default bf16 on a GPU
-    compile: bool = False
-    graphs: bool = True  # on one GPU, a batch goes through the layers in one launch
+    launch: Launch = "graphs"  # on one GPU, a batch goes through the layers in one launch
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -117,8 +116,7 @@ class PretrainingSettings:
     generator: float = 0.25  # the share of the model's width that ELECTRA's generator has
     filled_by: str = ""  # or a folder whose model fills the places for ELECTRA, and learns no more
     precision: Literal["", "float32", "bf16"] = ""  # by default bf16 on a GPU
-    compile: bool = False
-    graphs: bool = False  # on one GPU, small batches go through the layers in one launch
+    launch: Launch = "plain"
     evaluate_every: int = 1000
     save_every: int = 1000
     report_every: int = 50

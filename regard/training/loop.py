@@ -73,7 +73,7 @@ def train(
         ranks.agree(device, settings=json.dumps(terms.config), data=fingerprint, models=json.dumps(shapes))
         if ranks.first:
             check_room(folder, 2 * checkpoint_size(asked))
-        alone = config.graphs and device.type == "cuda" and ranks.count == 1
+        alone = config.launch == "graphs" and device.type == "cuda" and ranks.count == 1
         with locked(folder) if ranks.first else nullcontext(), replayed(asked) if alone else nullcontext():
             reporter = (reporter or default_reporter()) if ranks.first else Reporter()
             run = Run(Stepper(asked, batches, config, ranks), terms, folder, evaluate, reporter)

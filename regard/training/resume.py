@@ -18,7 +18,7 @@ from regard.errors import Problem
 
 FORMAT = 1  # of a checkpoint; another number is refused
 SAFE = {  # how long a run goes on, and what is done on the way
-    "steps", "epochs", "warmup", "accumulate", "compile", "graphs", "report_every", "evaluate_every", "save_every",
+    "steps", "epochs", "warmup", "accumulate", "launch", "report_every", "evaluate_every", "save_every",
     "patience", "average", "keep", "unfreeze",
 }  # fmt: skip
 

@@ -9,6 +9,7 @@ from typing import Literal
 from regard.errors import UsageProblem
 
 HIGHEST_RATE = 10.0  # beyond it every step is noise
+Launch = Literal["plain", "graphs", "compiled"]  # kernel by kernel; on one GPU all of a stack's at once; fused
 Schedule = Literal["inverse-square-root", "linear", "cosine", "constant", "slanted"]
 
 
@@ -46,8 +47,7 @@ class TrainingConfig:
     accumulate: int = 1  # micro-batches a step on each rank
     seed: int = 0
     precision: Literal["float32", "bf16"] = "float32"
-    compile: bool = False
-    graphs: bool = False  # on one GPU, small batches go through their stacks in one launch
+    launch: Launch = "plain"
     report_every: int = 50
     evaluate_every: int = 1000  # 0: at the end only
     save_every: int = 1000

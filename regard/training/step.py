@@ -44,7 +44,7 @@ class Stepper:
         self.asked, self.batches, self.config, self.ranks = asked, batches, config, ranks
         self.device = device_of(asked)
         self.width = config.accumulate * ranks.count
-        if config.compile:
+        if config.launch == "compiled":
             for part in repeated(asked) or [asked]:
                 part.compile(dynamic=True)
         self.module = ranks.wrap(asked)
