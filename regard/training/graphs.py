@@ -89,7 +89,7 @@ class Graphs:
         shape = Shape.of(rows)
         key = shape, x.dtype
         if key not in self.graphs:
-            self.graphs[key] = Graph(self, shape, x)
+            self.graphs[key] = Graph(self, shape, x, shape.offsets(rows))
         filled = F.pad(x, (0, 0, 0, shape.tokens - rows.total))
         return Replay.apply(self.graphs[key], filled, shape.offsets(rows), *self.parameters)[: rows.total]
 
@@ -108,12 +108,10 @@ class Graphs:
 class Graph:
     """Both passes in one shape, and the tensors they read and write."""
 
-    def __init__(self, graphs: Graphs, shape: Shape, like: Tensor):
+    def __init__(self, graphs: Graphs, shape: Shape, like: Tensor, offsets: Tensor):
         self.graphs = graphs
         self.x = like.new_zeros(shape.tokens, like.shape[1]).requires_grad_()
-        empty = torch.zeros(shape.rows, dtype=torch.int32)
-        self.offsets = F.pad(empty, (0, 1), value=shape.tokens).to(like.device)
-        self.shape = shape
+        self.shape, self.offsets = shape, offsets
         self.forwards, self.backwards = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
         chance = torch.cuda.get_rng_state(like.device)  # what is dropped must not depend on when this is recorded
         self.record(like.device)
@@ -125,19 +123,23 @@ class Graph:
         with torch.cuda.stream(beside):
             for _ in range(WARM_UP):
                 y = self.read()
-                torch.autograd.grad(y, self.inputs, torch.zeros_like(y), allow_unused=True)
+                self.go_back(y, torch.zeros_like(y))
         torch.cuda.current_stream(device).wait_stream(beside)
-        how = {"pool": self.graphs.pool, "capture_error_mode": "thread_local"}  # other threads prepare the next batches
+        # on the same stream, for what libraries made ready is for it; other threads prepare the next batches meanwhile
+        how = {"pool": self.graphs.pool, "stream": beside, "capture_error_mode": "thread_local"}
         with torch.cuda.graph(self.forwards, **how):
             y = self.read()
         self.y, self.change = y.detach(), torch.zeros_like(y)
         with torch.cuda.graph(self.backwards, **how):
-            found, *gradients = torch.autograd.grad(y, self.inputs, self.change, allow_unused=True)
-            used = [
-                (place, one) for place, one in zip(self.graphs.gradients, gradients, strict=True) if one is not None
-            ]
-            torch._foreach_copy_([place for place, _ in used], [one for _, one in used])
-        self.found, self.used = found, [one is not None for one in gradients]
+            self.found, self.used = self.go_back(y, self.change)
+
+    def go_back(self, y: Tensor, change: Tensor) -> tuple[Tensor, list[bool]]:
+        """The gradient of what came in, and which parameters have one, now lying where all graphs put them."""
+        found, *gradients = torch.autograd.grad(y, self.inputs, change, allow_unused=True)
+        pairs = zip(self.graphs.gradients, gradients, strict=True)
+        used = [(place, gradient) for place, gradient in pairs if gradient is not None]
+        torch._foreach_copy_([place for place, _ in used], [gradient for _, gradient in used])
+        return found, [gradient is not None for gradient in gradients]
 
     @property
     def inputs(self) -> list[Tensor]:
