@@ -259,7 +259,7 @@ def _mean(values: Iterable[float]) -> float | None:
 
 
 def _number(value: float) -> str:
-    digits = next((digits for least, digits in ((1000, 0), (100, 1), (1, 2)) if abs(value) >= least), 4)
+    digits = next((digits for least, digits in ((1000, 0), (100, 1), (10, 2), (1, 3)) if abs(value) >= least), 4)
     return f"{value:,.{digits}f}"
 
 
