@@ -1,0 +1,1 @@
+"""Models over HTTP: the page, and an API of shapes that clients know."""
