@@ -8,8 +8,8 @@ does it all, several runs side by side (`--together`): small models leave most o
     ... python -m recipes.encoders --part finetune --model bert --tasks CoLA RTE --seed 1
 
 Its parts took eight minutes on one H200, eleven at once.  BERT gains on every task: SST-2 accuracy 84.2 (from scratch
-81.2), CoNLL-2003 F1 82.6 (62.1).  ELECTRA in two stages gains more there (85.2, 83.0), and less on pairs of sentences; at
-once, from nothing, its discriminator does not learn: its F1 is 54.5 (docs/results/encoders.md).
+81.2), CoNLL-2003 F1 82.6 (62.1).  ELECTRA in two stages gains more there (85.2, 83.0), and less on pairs of sentences;
+at once, from nothing, its discriminator does not learn: its F1 is 54.5 (docs/results/encoders.md).
 """
 
 from __future__ import annotations

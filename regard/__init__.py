@@ -35,6 +35,8 @@ PUBLIC = {  # name -> where it lives
     "bench": "regard.commands.bench",
     "tokenizer": "regard.commands.tokenizer",
     "show": "regard.commands.show",
+    "look": "regard.commands.look",
+    "serve": "regard.commands.serve",
     "watch": "regard.attention.watch",
     "Tokenizer": "regard.text.tokenizer",
     "Translator": "regard.tasks.translate",

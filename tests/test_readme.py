@@ -36,6 +36,8 @@ ENVIRONMENT = os.environ | {
 }
 TRANSLATING, READING = ("Translate", "Everything else"), ("Read with BERT and its relatives",)  # sections
 WRITING = ("Write with language models",)
+BOX = ("At once",)  # tests/box runs it
+LOOKING = ("Look inside", "Serve")  # tests/test_looking_page.py, and tests/server/test_serving_page.py the like of it
 WORDS = {"a": "ein", "man": "mann", "dog": "hund", "rides": "fährt", "sees": "sieht", "bicycle": "fahrrad", ".": "."}
 QUICK = {  # what makes a command short, by how it begins; the last of several equal options wins
     "regard train translate": "--steps 4 --warmup 2 --evaluate-every 2 --save-every 2 --vocab 120 --budget 256",
@@ -92,7 +94,7 @@ def in_python(sections: tuple[str, ...], call: str, more: str) -> str:
 
 @pytest.mark.parametrize("language", ["sh", "python"])
 def test_no_block_is_left_out(language):
-    assert len(blocks(language, TRANSLATING + READING + WRITING)) == README.count(f"```{language}\n") > 0
+    assert len(blocks(language, BOX + TRANSLATING + READING + WRITING + LOOKING)) == README.count(f"```{language}\n") > 0
 
 
 # Translating

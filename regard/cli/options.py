@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 
 from typer import Argument, Option
 
+from regard.data.lines import read_lines
 from regard.data.reading import UNLABELLED, Reading
+from regard.errors import UsageProblem
 
 Files = tuple[Path, Path]
 Kind = Literal["bpe", "byte-bpe", "wordpiece", "unigram", "words", "treebank", "characters"]
 Settings = Annotated[list[str] | None, Option("--set", metavar="PATH=VALUE", help="Change the model's config.")]
-Model = Annotated[Path, Option(help="The folder of a model, or of a run.")]
+Model = Annotated[Path, Option(help="The folder of a model, or of a run; or a name, of the box or on the hub.")]
+Boxed = Annotated[
+    Path | None, Option("--model", help="A folder, or a name, of the box or on the hub; by default the box has one.")
+]
 Device = Annotated[str | None, Option(help="cpu, cuda, ...; by default a GPU where there is one.")]
 Encoding = Annotated[str, Option(help="How text files are encoded.")]
 Json = Annotated[bool, Option("--json", help="Print JSON.")]
@@ -25,6 +32,8 @@ Texts = Annotated[list[str] | None, Argument(help="A text, or those that belong 
 File = Annotated[
     Path | None, Option(help="CSV, TSV, JSON lines, Parquet, or lines with tabs between texts; by default stdin.")
 ]
+Lines = Annotated[list[str] | None, Argument(help="Texts; by default lines are read.")]
+LinesFile = Annotated[Path | None, Option("--file", help="A file, one text a line; by default stdin.")]
 Text = Annotated[str | None, Option(metavar="COLUMN", help="The text's column, or the words'.")]
 Second = Annotated[str | None, Option(metavar="COLUMN", help="The second text's column.")]
 Label = Annotated[str | None, Option(metavar="COLUMN", help="The label's column, or the tags'.")]
@@ -48,3 +57,13 @@ def reading(
 ) -> Reading:
     nobody = UNLABELLED if unlabelled is None else tuple(name for name in unlabelled if name)
     return Reading(text, second, label, tuple(choices or ()), header, skip_bad, nobody, encoding)
+
+
+def lines_of(texts: list[str] | None, file: Path | None, encoding: str) -> Iterable[str]:
+    """What a command is given: texts as they are, or the lines of a file or of standard input."""
+    if texts and file:
+        raise UsageProblem(f"both a text, {texts[0]!r}, and the file {file} are given; leave one of them out")
+    for text in texts or ():
+        if os.path.isfile(text):
+            raise UsageProblem(f"{text} is a file; to have its lines read, say --file {text}")
+    return texts or read_lines(file or "-", encoding)

@@ -6,12 +6,29 @@ import json
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from typer import Argument, Option
 
+from regard.box import boxed
 from regard.cli.app import app
-from regard.cli.options import Choices, Device, Encoding, File, Header, Json, Model, Second, Text, Texts, reading
+from regard.cli.options import (
+    Boxed,
+    Choices,
+    Device,
+    Encoding,
+    File,
+    Header,
+    Json,
+    Lines,
+    LinesFile,
+    Model,
+    Second,
+    Text,
+    Texts,
+    lines_of,
+    reading,
+)
 from regard.commands.predict import as_json
 from regard.data.reading import Reading
 from regard.errors import UsageProblem
@@ -19,8 +36,12 @@ from regard.errors import UsageProblem
 
 @app.command()
 def translate(
-    model: Model,
-    text: Annotated[Path | None, Argument(help="A file, one sentence a line; by default stdin.")] = None,
+    texts: Lines = None,
+    file: LinesFile = None,
+    model: Boxed = None,
+    to: Annotated[
+        Literal["en", "de"] | None, Option(help="With the models in the box: English, which is usual, or German.")
+    ] = None,
     beam: Annotated[int, Option(help="Hypotheses kept at each step; 1: greedy.")] = 5,
     penalty: Annotated[float, Option(help="Divide log-probability by length to this power: 0 favours short.")] = 1.0,
     best: Annotated[int, Option(help="Print so many translations a line, with scores, tab-separated.")] = 1,
@@ -40,7 +61,6 @@ def translate(
     from regard.commands.load import load_translator
     from regard.commands.translate import alignments
     from regard.commands.translate import translate as run
-    from regard.data.lines import read_lines
     from regard.decoding.beam import Beam
     from regard.decoding.sample import Sampling
     from regard.viewer.alignment import check_extension, write_alignments
@@ -50,9 +70,11 @@ def translate(
         check_extension(align)
     if sample and best > 1:
         raise UsageProblem(f"--best {best} is for a search: leave out --sample")
+    if model and to:
+        raise UsageProblem(f"--to {to} chooses a model in the box, and {model} is named; leave one of them out")
     how = Sampling(temperature, top_k, top_p, seed) if sample else Beam(beam, penalty, best)
-    translator = load_translator(model, device)
-    lines = read_lines(text or "-", encoding)
+    lines = lines_of(texts, file, encoding)
+    translator = load_translator(model or boxed("translate", target=to or "en"), device)
     sources = list(lines) if align else lines
     written, cut = [], 0
     for found in run(translator, sources, how):
@@ -68,9 +90,9 @@ def translate(
 
 @app.command()
 def classify(
-    model: Model,
     texts: Texts = None,
     file: File = None,
+    model: Boxed = None,
     text: Text = None,
     second: Second = None,
     header: Header = None,
@@ -80,7 +102,8 @@ def classify(
 ) -> None:
     """Label texts or pairs of texts, each with its probability; or give them numbers."""
     how = reading(text, second, header=header, encoding=encoding)
-    for found in predicted(("classify", "pair", "similar", "regress"), model, texts, file, how, device):
+    tasks = ("classify", "pair", "similar", "regress")
+    for found in predicted(tasks, model or boxed("classify"), texts, file, how, device):
         if json_:
             print(json.dumps(as_json(found), ensure_ascii=False))
         else:
@@ -107,9 +130,9 @@ def choose(
 
 @app.command()
 def tag(
-    model: Model,
     texts: Texts = None,
     file: File = None,
+    model: Boxed = None,
     text: Text = None,
     header: Header = None,
     words: Annotated[bool, Option("--words", help="Print each word with its tag, not the entities.")] = False,
@@ -118,7 +141,8 @@ def tag(
     device: Device = None,
 ) -> None:
     """Find entities in texts: line, kind, first character, the one after the last, and the text, tab-separated."""
-    found = predicted(("tag",), model, texts, file, reading(text, header=header, encoding=encoding), device)
+    how = reading(text, header=header, encoding=encoding)
+    found = predicted(("tag",), model or boxed("tag"), texts, file, how, device)
     for number, tagged in enumerate(found, 1):
         if json_:
             print(json.dumps(as_json(tagged), ensure_ascii=False))
@@ -171,11 +195,11 @@ def predicted(tasks: tuple[str, ...], model: Path, texts: list[str] | None, file
 
 @app.command()
 def fill(
-    model: Model,
     text: Annotated[
         str | None, Argument(help="A text with [MASK] (or <mask>) where a word is hidden; by default lines are read.")
     ] = None,
-    file: Annotated[Path | None, Option(help="A file, one text a line; by default stdin.")] = None,
+    file: LinesFile = None,
+    model: Boxed = None,
     best: Annotated[int, Option(help="How many words.", min=1)] = 5,
     encoding: Encoding = "utf-8",
     device: Device = None,
@@ -183,12 +207,10 @@ def fill(
     """Find the words a text hides: which [MASK], the probability and the word; of lines, first the line's number."""
     from regard.commands.fill import fill as run
     from regard.commands.fill import fill_lines
-    from regard.data.lines import read_lines
 
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    if text and file:
-        raise UsageProblem(f"both a text, {text!r}, and the file {file} are given; leave one of them out")
-    lines = read_lines(file or "-", encoding)
+    lines = lines_of([text] if text else None, file, encoding)
+    model = model or boxed("fill")
     one = [run(model, text, best=best, device=device)] if text else None
     answers = one or fill_lines(model, lines, best=best, device=device)
     for line, found in enumerate(answers, 1):
@@ -200,8 +222,9 @@ def fill(
 
 @app.command()
 def embed(
-    model: Model,
-    text: Annotated[Path | None, Argument(help="A file, one text a line; by default stdin.")] = None,
+    texts: Lines = None,
+    file: LinesFile = None,
+    model: Boxed = None,
     layers: Annotated[
         str,
         Option(help="first, last, second to last, sum of all, sum of last 4, concat last 4, or `mix` and weights."),
@@ -211,17 +234,17 @@ def embed(
     encoding: Encoding = "utf-8",
     device: Device = None,
 ) -> None:
-    """A vector for each line: a JSON list a line, or one NumPy array."""
+    """A vector for each text: a JSON list a line, or one NumPy array."""
     import io
 
     import numpy
 
     from regard.checkpoints.files import write_file
     from regard.commands.embed import embed as run
-    from regard.data.lines import read_lines
 
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    vectors = run(model, list(read_lines(text or "-", encoding)), layers=layers, pooling=pooling, device=device)
+    lines = list(lines_of(texts, file, encoding))
+    vectors = run(model or boxed("embed"), lines, layers=layers, pooling=pooling, device=device)
     if out is None:
         for vector in vectors:
             print(json.dumps([round(float(number), 6) for number in vector]))

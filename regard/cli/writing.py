@@ -13,19 +13,24 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from typer import Argument, Option
 
+from regard.box import boxed
 from regard.cli.app import app
 from regard.cli.options import (
+    Boxed,
     Choices,
     Device,
     Encoding,
     Header,
     Json,
     Label,
+    Lines,
+    LinesFile,
     Model,
     Second,
     SkipBad,
     Text,
     Unlabelled,
+    lines_of,
     reading,
 )
 from regard.errors import UsageProblem
@@ -38,9 +43,9 @@ INTERRUPTED = 130  # the exit code of what Ctrl-C ended
 
 @app.command()
 def generate(
-    model: Model,
-    prompts: Annotated[list[str] | None, Argument(help="Texts to go on with; by default lines are read.")] = None,
-    file: Annotated[Path | None, Option(help="A file, one prompt a line; by default stdin.")] = None,
+    prompts: Lines = None,
+    file: LinesFile = None,
+    model: Boxed = None,
     most: Annotated[int, Option(help="Tokens to write, at most.")] = 100,
     temperature: Annotated[float, Option(help="Below 1 is bolder, above 1 wilder; 0: always the likeliest.")] = 1.0,
     top_k: Annotated[int | None, Option(help="Only the k most probable pieces.")] = None,
@@ -56,16 +61,13 @@ def generate(
 ) -> None:
     """Go on with prompts, shown as it is written; of several, in their order."""
     from regard.commands.generate import load_writer, portions
-    from regard.data.lines import read_lines
     from regard.decoding.generate import Writing
     from regard.text.vocabulary import whole
 
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    if prompts and file:
-        raise UsageProblem(f"both a prompt, {prompts[0]!r}, and the file {file} are given; leave one of them out")
     how = Writing(most, temperature, top_k, top_p, penalty, tuple(stop or ()), samples, seed, window)
-    writer, full = load_writer(model, device), 0
-    texts = map(whole, prompts or read_lines(file or "-", encoding))
+    texts = map(whole, lines_of(prompts, file, encoding))
+    writer, full = load_writer(model or boxed("generate"), device), 0
     for number, some in enumerate(portions(texts)):
         printer = Printer([prompt for prompt in some for _ in range(samples)], as_json=json_, begun=number > 0)
         try:

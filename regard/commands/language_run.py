@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from regard.box import boxes
 from regard.commands.pretraining_run import A_DAY, EVALUATED, OWN, SAMPLE, PretrainingRun, judged
 from regard.config import did_you_mean
 from regard.data.corpus import Corpus
@@ -91,6 +92,7 @@ def is_language(model: str, objective: str) -> bool:
 
 
 def family_in(model: str) -> str:
-    """What the config.json of a folder says, its own or that of the model in it."""
+    """What the config.json of a folder says, its own or that of the model in it; or of a model in the box."""
+    model = str(boxes().get(model, model))
     places = [path for path in (Path(model) / CONFIG, Path(model) / "model" / CONFIG) if path.is_file()]
     return read_json(places[0])[0] if places else ""

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 
 def load(model: str | Path, device: str | None = None) -> Translator | Reader | Finetuned:
-    """The model of a folder (one that holds config.json, or a run's), or of a name on the hub, which is fetched unless
-    the cache has it.  Encoders read, translators translate, and what was fine-tuned does its task."""
+    """The model of a folder (one that holds config.json, or a run's), of a name in the box, or of one on the hub, which
+    is fetched unless the cache has it.  Encoders read, translators translate, and what was fine-tuned does its task."""
+    from regard.box import boxes
     from regard.checkpoints.hub import fetched
     from regard.models import FAMILIES, PUBLISHED_TRANSLATORS
     from regard.models.folder import CONFIG, read_json
@@ -25,7 +26,7 @@ def load(model: str | Path, device: str | None = None) -> Translator | Reader | 
     from regard.tasks.translate import Translator
     from regard.tasks.writer import Writer
 
-    folder = Path(model) if Path(model).is_dir() else fetched(str(model))
+    folder = Path(model) if Path(model).is_dir() else boxes().get(str(model)) or fetched(str(model))
     if not (folder / CONFIG).exists() and (folder / "model").is_dir():
         folder = folder / "model"
     elif (folder / "run.json").exists():

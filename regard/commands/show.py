@@ -32,12 +32,14 @@ class Shown:
 
 
 def show(model: str | Path, settings: tuple[str, ...] = ()) -> Shown:
-    """A preset by name, with `path=value` settings, or the model of a folder."""
+    """A preset by name, with `path=value` settings; the model of a folder, or one in the box."""
     import torch
 
+    from regard.box import boxes
     from regard.models import PRESETS
 
     module: Any
+    model = boxes().get(str(model), model)
     if Path(model).is_dir():
         if settings:
             raise UsageProblem(f"{model} is a model already made: settings change a preset only")

@@ -48,7 +48,9 @@ def test_embed_writes_a_list_a_line_or_one_array(small_bert, tmp_path, monkeypat
     assert code == 0 and vectors.shape == (3, 16)
     (tmp_path / "texts").write_text(texts)
     array = tmp_path / "new" / "vectors.npy"
-    code, out, _ = command(monkeypatch, capsys, "embed", "--model", small_bert, tmp_path / "texts", "--out", array)
+    code, out, _ = command(
+        monkeypatch, capsys, "embed", "--model", small_bert, "--file", tmp_path / "texts", "--out", array
+    )
     assert code == 0 and not out
     assert np.allclose(np.load(array), vectors, atol=1e-6)
     assert np.allclose(regard.embed(small_bert, texts.split("\n")[:3]), vectors, atol=1e-6)

@@ -29,7 +29,7 @@ def test_it_translates_in_order_and_leaves_empty_lines_empty(call, run_folder):
 def test_a_run_and_its_model_and_a_file_and_stdin_are_the_same(call, run_folder, tmp_path):
     (tmp_path / "text").write_bytes(TEXT)
     from_stdin = call("translate", "--model", run_folder, stdin=TEXT)
-    assert call("translate", "--model", run_folder / "model", tmp_path / "text").out == from_stdin.out
+    assert call("translate", "--model", run_folder / "model", "--file", tmp_path / "text").out == from_stdin.out
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_bad_value_is_refused_before_anything_is_translated(call, model, optio
 
 
 def test_what_cannot_be_read_is_named(call, model, tmp_path):
-    missing = call("translate", "--model", model, tmp_path / "missing.en")
+    missing = call("translate", "--model", model, "--file", tmp_path / "missing.en")
     assert missing.code == 1 and "missing.en" in missing.err
     no_model = call("translate", "--model", tmp_path / "nothing", stdin=TEXT)
     assert no_model.code == 1 and "nothing" in no_model.err

@@ -97,7 +97,7 @@ def test_the_places_of_the_model_are_told(call, folder):
         (["--stop", "\udcc3"], "half a character"),
         (["--most", "0"], "at least 1"),
         (["--samples", "0"], "at least 1"),
-        (["--file", "prompts"], "both a prompt"),
+        (["--file", "prompts"], "both a text"),
     ],
 )
 def test_a_bad_argument_is_named(call, folder, words, told):

@@ -437,7 +437,7 @@ def test_it_is_shown_scored_and_known_as_a_translator(opus, tmp_path):
 
 def test_the_command_translates(opus, tmp_path):
     (tmp_path / "text").write_text("".join(f"{text}\n" for text in TEXTS))
-    words = ["translate", "--model", str(opus), "--beam", "4", "--device", "cpu", str(tmp_path / "text")]
+    words = ["translate", "--model", str(opus), "--beam", "4", "--device", "cpu", "--file", str(tmp_path / "text")]
     done = subprocess.run([sys.executable, "-m", "regard", *words], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.split("\n")[:-1] == translated(opus, Beam(4))
