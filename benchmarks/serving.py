@@ -45,6 +45,7 @@ class Spent:
     cpu: float
 
 
+Turn = tuple[Spent, dict[str, Spent]]  # ours, and each of the other's
 NAMES = {"requests": "requests as they are", "together": "all in one call"}
 
 
@@ -55,6 +56,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--results", type=Path, help="a folder of results, such as docs/results, to add the medians to")
     asked = parser.parse_args()
     model, texts = weights(), mixed(asked.texts)
     requests = [texts[at : at + asked.together] for at in range(0, len(texts), asked.together)]
@@ -64,12 +66,32 @@ def main() -> None:
         print(
             f"{len(texts)} texts in {len(requests)} requests of {asked.clients} clients; load {os.getloadavg()[0]:.2f}"
         )
-        compare(len(texts), asked.rounds, lambda: ours()[0], lambda how: theirs(how)[0])
+        turns = compare(len(texts), asked.rounds, lambda: ours()[0], lambda how: theirs(how)[0])
+    if asked.results:
+        record(turns, asked)
 
 
-def compare(texts: int, rounds: int, ours: Callable[[], Spent], theirs: Callable[[str], Spent]) -> None:
+def record(turns: list[Turn], asked: argparse.Namespace) -> None:
+    """Add the medians to the chapter on speed."""
+    from recipes.results import append
+    from recipes.run_facts import commit
+
+    what = f"Embedding over HTTP, MiniLM, {asked.together} texts a request, {asked.clients} clients"
+    command = f"python -m benchmarks.serving --texts {asked.texts} --rounds {asked.rounds} --threads {asked.threads}"
+    about = {"data": what, "split": f"{asked.threads} CPU cores", "device": "CPU", "commit": commit()}
+    seconds = {"regard, over HTTP": [mine.seconds for mine, _ in turns]}
+    seconds |= {
+        f"sentence-transformers, {name}": [others[how].seconds for _, others in turns] for how, name in NAMES.items()
+    }
+    for row, spent in seconds.items():
+        ratios = [one / mine.seconds for one, (mine, _) in zip(spent, turns, strict=True)]
+        for metric, value in (("texts/s", asked.texts / median(spent)), ("times regard's seconds", median(ratios))):
+            append("speed", folder=asked.results, row=row, metric=metric, value=value, command=command, **about)
+
+
+def compare(texts: int, rounds: int, ours: Callable[[], Spent], theirs: Callable[[str], Spent]) -> list[Turn]:
     """Turn by turn, so that whatever else the machine does is shared."""
-    turns: list[tuple[Spent, dict[str, Spent]]] = []
+    turns: list[Turn] = []
     for number in range(rounds):
         turns.append((ours(), {how: theirs(how) for how in NAMES}))
         mine, others = turns[-1]
@@ -82,6 +104,7 @@ def compare(texts: int, rounds: int, ours: Callable[[], Spent], theirs: Callable
         passed = [others[how].seconds / mine.seconds for mine, others in turns]
         spent = [others[how].cpu / mine.cpu for mine, others in turns]
         print(f"beside {name}: {spread(passed)} times as fast; by the processors' time {spread(spent)}")
+    return turns
 
 
 def spread(values: list[float]) -> str:
