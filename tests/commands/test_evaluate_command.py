@@ -34,7 +34,7 @@ def test_the_scores_are_those_of_what_it_writes(call, model, data, tmp_path):
 
 def test_what_is_written_is_what_translate_says(call, model, data, tmp_path):
     call("evaluate", "--model", model, *data, "--beam", 2, "--penalty", 0.5, "--out", tmp_path / "out")
-    said = call("translate", "--model", model, data[0], "--beam", 2, "--penalty", 0.5)
+    said = call("translate", "--model", model, "--file", data[0], "--beam", 2, "--penalty", 0.5)
     assert (tmp_path / "out").read_text() == said.out
 
 
