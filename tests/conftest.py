@@ -3,6 +3,8 @@ encoder."""
 
 import json
 import os
+import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ import torch
 
 torch.set_num_threads(1)
 os.environ["HF_HUB_OFFLINE"] = "1"  # read when the hub's library is first imported
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell turns it off for what runs in the background
 
 WORDS = ["the cat sat on the mat", "a dog", "the dog sat and the cat sat and the mat sat too", "sat mat cat dog"]
 
