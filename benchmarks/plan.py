@@ -18,6 +18,8 @@ class Plan:
     rate: float = 2e-5
     launch: str = "graphs"  # of regard
     attention_dropout: float = 0.0
+    beams: int = 1  # of what is written; 1: greedy
+    most: int = 64  # tokens that are written after each prompt
 
     @property
     def all_steps(self) -> int:

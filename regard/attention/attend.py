@@ -5,6 +5,7 @@ Letters: N queries and M keys of all rows together; B rows, Q and K the longest 
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import cast
 
 import torch
@@ -33,6 +34,8 @@ def attend(
         return by_definition(q, memory, rows, score, mask, bias, dropout)
     if flash_can(q, memory, mask, bias, dropout):
         return by_flash(q, memory, rows, score, mask)
+    if rows_can(q, memory, rows, mask, bias, dropout):
+        return by_rows(q, memory, rows, score, mask)
     return by_padding(q, memory, rows, score, mask, bias, dropout)
 
 
@@ -52,18 +55,49 @@ def by_flash(q: Tensor, memory: Memory, rows: Rows, score: Score, mask: Mask | N
     return cast(Tensor, out)  # a tuple only where more was asked for
 
 
+def rows_can(q: Tensor, memory: Memory, rows: Rows, mask: Mask | None, bias: Tensor | None, dropout: float) -> bool:
+    """A CPU takes rows one after the other at no loss, where a band and nothing else depends on the row.  Compiled code
+    does not: it would be compiled anew for every number of rows."""
+    even = rows.is_even and memory.rows.is_even  # then there is nothing to pad
+    plain = bias is None and not dropout and (mask is None or mask.band is not None)
+    return q.device.type == "cpu" and plain and not even and not torch.compiler.is_compiling()
+
+
+def by_rows(q: Tensor, memory: Memory, rows: Rows, score: Score, mask: Mask | None) -> Tensor:
+    """Neighbours that are equally long are a rectangle as they lie: nothing is padded."""
+    sizes = zip(rows.lengths.tolist(), memory.rows.lengths.tolist(), strict=True)
+    runs = [(*size, len(list(alike))) for size, alike in groupby(sizes)]  # queries, keys, and how many have as many
+    asking = [Rows.even(count, queries) for queries, _, count in runs]
+    asked = [Rows.even(count, keys) for _, keys, count in runs]
+    queries = q.split([part.total for part in asking])  # not by slices, each of which has gradients for all of q
+    keys, values = (x.split([part.total for part in asked]) for x in (memory.k, memory.v))
+    memories = map(Memory, keys, values, asked)
+    return torch.cat(
+        [by_padding(*part, score, mask, None, 0.0) for part in zip(queries, memories, asking, strict=True)]
+    )
+
+
 def by_padding(q, memory: Memory, rows: Rows, score: Score, mask, bias, dropout) -> Tensor:
     Q, K, V = padded(q, rows), padded(memory.k, memory.rows), padded(memory.v, memory.rows)
-    allowed = allowed_places(rows, memory.rows, mask)
+    causal = bias is None and below_diagonal(rows, memory.rows, mask)
+    allowed = None if causal else allowed_places(rows, memory.rows, mask)
     added = allowed if bias is None else bias if allowed is None else bias.masked_fill(~allowed, -torch.inf)
-    out = F.scaled_dot_product_attention(Q, K, V, attn_mask=added, scale=score.scale, dropout_p=dropout)
+    out = F.scaled_dot_product_attention(Q, K, V, added, dropout, causal, scale=score.scale)
     if allowed is not None:  # a query without keys looks at nothing; cuDNN would give it something
         out = out.masked_fill(~allowed.any(-1, keepdim=True), 0.0)
     return rows.unpad(out.transpose(1, 2))
 
 
+def below_diagonal(rows: Rows, memory_rows: Rows, mask: Mask | None) -> bool:
+    """A mask that the kernel has built in, where queries and keys are equally many.  In compiled code, which does not
+    know how many there are, it is no plain yes or no."""
+    if mask is None or mask.band != (None, 0) or torch.compiler.is_compiling():
+        return False
+    return rows.is_even and memory_rows.is_even and rows.longest == memory_rows.longest
+
+
 def by_definition(q, memory: Memory, rows: Rows, score: Score, mask, bias, dropout) -> Tensor:
-    """What the other two must equal; and the only way for a score that is no inner product."""
+    """What the others must equal; and the only way for a score that is no inner product."""
     weights = F.dropout(attention_weights(q, memory, rows, score, mask, bias), dropout)
     return rows.unpad((weights @ padded(memory.v, memory.rows)).transpose(1, 2))
 

@@ -10,9 +10,10 @@ from torch import Tensor, nn
 
 from regard.attention.attend import attend
 from regard.attention.mask import Mask
-from regard.attention.memory import Memory
+from regard.attention.memory import Memory, Room
 from regard.attention.position import POSITIONS
 from regard.attention.score import Score, make_score
+from regard.attention.step import attend_in_room
 from regard.errors import UsageProblem
 from regard.rows import Rows
 
@@ -57,7 +58,7 @@ class Attention(nn.Module):
     def forward(
         self,
         x: Tensor,
-        memory: Memory,
+        memory: Memory | Room,
         rows: Rows,
         mask: Mask | None = None,
         start: Tensor | int = 0,
@@ -68,11 +69,20 @@ class Attention(nn.Module):
         own = self.position.bias(q, rows, memory.rows, mask)
         bias = own if bias is None else bias if own is None else own + bias
         q = self.score.queries(self.position.queries(q, rows.at + start))
-        dropout = self.dropout if self.training else 0.0
-        out = attend(q, memory, rows, score=self.score, mask=mask, bias=bias, dropout=dropout)
+        out = self.look(q, memory, rows, mask, bias)
         for watcher in self.watchers:
-            watcher(q, memory, rows, self.score, mask, bias)
+            watcher(q, memory.flat() if isinstance(memory, Room) else memory, rows, self.score, mask, bias)
         return self.out(out.flatten(1))  # (N, H, D) -> (N, W)
+
+    def look(
+        self, q: Tensor, memory: Memory | Room, rows: Rows, mask: Mask | None, bias: Tensor | None
+    ) -> Tensor:  # (N, H, D)
+        dropout = self.dropout if self.training else 0.0
+        if isinstance(memory, Room):
+            if self.score.fused and not dropout:
+                return attend_in_room(q, memory, rows, score=self.score, mask=mask, bias=bias)
+            memory = memory.flat()
+        return attend(q, memory, rows, score=self.score, mask=mask, bias=bias, dropout=dropout)
 
     def split(self, x: Tensor) -> Tensor:  # (N, H * D) -> (N, H, D)
         return x.unflatten(-1, (self.heads, -1))

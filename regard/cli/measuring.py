@@ -110,3 +110,43 @@ def bench_finetune(context: typer.Context) -> None:
     from regard.commands.bench import bench as run
 
     raise typer.Exit(run("finetune", context.args))
+
+
+@bench_app.command("generate", context_settings=PASSED_ON)
+def bench_generate(context: typer.Context) -> None:
+    """Going on with prompts, beside the reference library; `regard bench generate --help` tells its options."""
+    from regard.commands.bench import bench as run
+
+    raise typer.Exit(run("generate", context.args))
+
+
+@bench_app.command("translate", context_settings=PASSED_ON)
+def bench_translate(context: typer.Context) -> None:
+    """Translating, beside the reference library and ctranslate2; `regard bench translate --help` tells its options."""
+    from regard.commands.bench import bench as run
+
+    raise typer.Exit(run("translate", context.args))
+
+
+@bench_app.command("embed", context_settings=PASSED_ON)
+def bench_embed(context: typer.Context) -> None:
+    """Embedding, beside sentence-transformers and its like; `regard bench embed --help` tells its options."""
+    from regard.commands.bench import bench as run
+
+    raise typer.Exit(run("embed", context.args))
+
+
+@bench_app.command("memory", context_settings=PASSED_ON)
+def bench_memory(context: typer.Context) -> None:
+    """Memory of training, beside the reference library's Trainer; `regard bench memory --help` tells its options."""
+    from regard.commands.bench import bench as run
+
+    raise typer.Exit(run("memory", context.args))
+
+
+@bench_app.command("tokenize", context_settings=PASSED_ON)
+def bench_tokenize(context: typer.Context) -> None:
+    """Cutting texts into pieces, beside the reference library; `regard bench tokenize --help` tells its options."""
+    from regard.commands.bench import bench as run
+
+    raise typer.Exit(run("tokenize", context.args))

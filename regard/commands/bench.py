@@ -13,7 +13,7 @@ import regard
 from regard.config import did_you_mean
 from regard.errors import Problem, UsageProblem
 
-BENCHMARKS = ("finetune",)
+BENCHMARKS = ("embed", "finetune", "generate", "memory", "tokenize", "translate")
 ROOT = Path(regard.__file__).parent.parent
 
 

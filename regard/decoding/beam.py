@@ -10,8 +10,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regard.decoding.best import best
 from regard.decoding.decoder import Decoder, Ends, Hypothesis
 from regard.errors import UsageProblem
+from regard.layers.packed import packed
 from regard.rows import Tokens
 
 
@@ -42,18 +44,17 @@ def beam_search(model: Decoder, source: Tokens, ends: Ends, how: Beam = BEAM) ->
     if not len(source):
         return found
     search = _Search(source, ends, how)
-    state = model.start(source).select(torch.arange(len(source), device=source.ids.device).repeat_interleave(how.size))
-    while True:
-        logits, state = model.step(search.written[:, -1], state)
-        origin = search.extend(logits)
-        done = search.done()
-        for sentence in done.nonzero().squeeze(-1).tolist():
-            found[int(search.sentence[sentence])] = search.best_of(sentence)
-        if done.all():
-            return found
-        if done.any():
-            origin = search.drop(done, origin)
-        state = state.select(origin)
+    with packed(source.ids.device):
+        state = model.start(source, how.size)
+        while True:
+            logits, state = model.step(search.written[:, -1], state)
+            origin, done = search.extend(logits), search.done()
+            finished = done.nonzero().squeeze(-1).tolist()  # the one wait for the device in a step
+            for sentence in finished:
+                found[int(search.sentence[sentence])] = search.best_of(sentence)
+            if len(finished) == len(done):
+                return found
+            state = state.select(search.drop(done, origin) if finished else origin)
 
 
 class _Search:
@@ -78,19 +79,27 @@ class _Search:
     def extend(self, logits: Tensor) -> Tensor:
         """Write one more token on every beam; the beam each new one comes from."""
         count, size, vocab = len(self.sentence), self.how.size, logits.shape[-1]
-        at_limit = (self.limits <= self.length + 1).repeat_interleave(size)
-        gain = self.ends.allowed(logits, at_limit).float().log_softmax(-1)
-        totals = (self.total.view(-1, 1) + gain).view(count, -1)  # (S, K * V)
-        # at most K of these end, so K are left that go on
-        best, index = totals.topk(min(2 * size, totals.shape[-1]))
-        tokens, first = index % vocab, torch.arange(count, device=logits.device)[:, None] * size
-        parent = index // vocab + first
+        # of a beam no more than 2K can be among the best 2K of all, and of these at most K end: K are left that go on
+        gains, tokens = self.best_gains(logits, min(2 * size, vocab))  # (S * K, 2K)
+        totals = (self.total.view(-1, 1) + gains).view(count, -1)
+        total, index = totals.topk(min(2 * size, totals.shape[-1]))  # (S, 2K)
+        first = torch.arange(count, device=logits.device)[:, None] * size
+        parent = index // gains.shape[-1] + first
+        tokens = tokens.view(count, -1).gather(1, index)
         grown = torch.cat([self.written[parent], tokens.unsqueeze(-1)], -1)  # (S, 2K, 1 + L)
         is_end = tokens == self.ends.end
-        self.keep_ended(best[:, :size].masked_fill(~is_end[:, :size], -torch.inf), grown[:, :size])
-        self.total, going = best.masked_fill(is_end, -torch.inf).topk(size)
+        self.keep_ended(total[:, :size].masked_fill(~is_end[:, :size], -torch.inf), grown[:, :size])
+        self.total, going = total.masked_fill(is_end, -torch.inf).topk(size)
         self.written = grown.gather(1, going.unsqueeze(-1).expand(-1, -1, grown.shape[-1])).flatten(0, 1)
         return parent.gather(1, going).flatten()
+
+    def best_gains(self, logits: Tensor, most: int) -> tuple[Tensor, Tensor]:
+        """The most probable tokens of each beam, best first, and their log-probabilities."""
+        gains, tokens = best(self.ends.allowed(logits).float().log_softmax(-1), most)
+        at_limit = (self.limits <= self.length + 1).repeat_interleave(self.how.size)[:, None]
+        only_end = torch.full_like(gains[:1], -torch.inf)
+        only_end[:, 0] = 0.0
+        return torch.where(at_limit, only_end, gains), tokens.masked_fill(at_limit, self.ends.end)
 
     def keep_ended(self, totals: Tensor, tokens: Tensor) -> None:
         """The best K complete hypotheses, of those before and the new ones."""

@@ -16,15 +16,19 @@ S = TypeVar("S", bound="State")
 
 
 class State(Protocol):
-    """How far each row has been written.  A value: a step returns the next one."""
+    """How far each row has been written.  A value: a step returns the next one, which may lie where the last one did.
+    So there is one way on from a state; for two, select first."""
 
     def select(self: S, chosen: Tensor) -> S:
-        """The same of the chosen rows, in that order; a row may be chosen twice or not at all."""
+        """The same of the chosen rows, in that order; a row may be chosen twice or not at all.  Beams of a source are
+        chosen together, as many as there were."""
         ...
 
 
 class Decoder(Protocol[S]):
-    def start(self, source: Tokens) -> S: ...
+    def start(self, source: Tokens, beams: int = 1) -> S:
+        """Nothing is written yet on any row of the source, or on so many beams of each, which lie side by side."""
+        ...
 
     def step(self, tokens: Tensor, state: S) -> tuple[Tensor, S]:  # (B,) -> logits (B, V)
         ...
@@ -57,13 +61,11 @@ class Ends:
     def limits(self, source: Tokens) -> Tensor:  # (B,)
         return ((source.rows.lengths * self.ratio).long() + self.slack).clamp(max=self.longest)
 
-    def allowed(self, logits: Tensor, at_limit: Tensor) -> Tensor:  # (B, V), (B,) -> (B, V)
-        """-inf for what may not be written; rows at their limit can only end.  The others share its probability."""
+    def allowed(self, logits: Tensor) -> Tensor:  # (B, V) -> (B, V), in place
+        """-inf for what may not be written; the others share its probability."""
         if self.never:
-            logits = logits.index_fill(-1, torch.tensor(self.never, device=logits.device), -torch.inf)
-        only_end = torch.full_like(logits[0], -torch.inf)
-        only_end[self.end] = 0.0
-        return torch.where(at_limit[:, None], only_end, logits)
+            logits.index_fill_(-1, torch.tensor(self.never, device=logits.device), -torch.inf)
+        return logits
 
 
 def prompted(prompts: Tokens) -> tuple[Tokens, Tensor]:

@@ -15,8 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.decoding.best import best
 from regard.decoding.sample import Sampling
 from regard.errors import UsageProblem
+from regard.layers.packed import packed
 from regard.rows import Tokens
 from regard.text.streaming import Stops, Unfolding
 from regard.text.vocabulary import Vocabulary
@@ -193,7 +195,7 @@ class _Batch:
         if self.limits.never:
             logits = logits.index_fill(-1, torch.tensor(self.limits.never, device=self.device), -torch.inf)
         if sampling.greedy:
-            tokens = logits.argmax(-1)
+            tokens = best(logits, 1)[1].squeeze(-1)
         else:
             chance = torch.tensor([draft.chance.random() for draft in self.drafts], dtype=torch.float64)
             tokens = drawn(sampling.narrowed(logits).softmax(-1), chance.to(self.device))
@@ -214,7 +216,8 @@ class _Batch:
             self.read()
             return
         state = self.state if len(kept) == len(tokens) else self.state.select(kept)
-        self.logits, self.state = self.model.step(tokens[kept], state)
+        with packed(self.device):  # not longer: others compute too, before the next step
+            self.logits, self.state = self.model.step(tokens[kept], state)
 
 
 def penalized(logits: Tensor, penalty: float) -> Tensor:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regard.decoding.best import best
 from regard.decoding.decoder import Decoder, Ends, Hypothesis
 from regard.errors import UsageProblem
+from regard.layers.packed import packed
 from regard.rows import Tokens
 
 
@@ -35,7 +37,7 @@ class Sampling:
 
     def choose(self, logits: Tensor, generator: torch.Generator) -> Tensor:  # (B, V) -> (B,)
         if self.greedy:
-            return logits.argmax(-1)
+            return best(logits, 1)[1].squeeze(-1)
         return torch.multinomial(self.narrowed(logits).softmax(-1), 1, generator=generator).squeeze(-1)
 
     def narrowed(self, logits: Tensor) -> Tensor:
@@ -58,23 +60,32 @@ GREEDY = Sampling(temperature=0)
 @torch.inference_mode()
 def sample(model: Decoder, source: Tokens, ends: Ends, how: Sampling = GREEDY) -> list[Hypothesis]:
     """One hypothesis for each row of the source."""
+    if not len(source):
+        return []
+    with packed(source.ids.device):
+        columns, total = sampled(model, source, ends, how)
+    rows = torch.stack([*columns, torch.full_like(source.rows.lengths, ends.end)], 1).tolist()  # all end
+    scores = total.tolist()
+    return [Hypothesis(row[: row.index(ends.end)], score, score) for row, score in zip(rows, scores, strict=True)]
+
+
+def sampled(model: Decoder, source: Tokens, ends: Ends, how: Sampling) -> tuple[list[Tensor], Tensor]:
+    """The tokens of each step, (B,), and the log-probability of each row, (B,).  What has ended goes on ending."""
     device = source.ids.device
     generator = torch.Generator(device).manual_seed(how.seed)
-    written: list[list[int]] = [[] for _ in range(len(source))]
-    total = torch.zeros(len(source), device=device)
+    columns, total = list[Tensor](), torch.zeros(len(source), device=device)
     rows, limits = torch.arange(len(source), device=device), ends.limits(source)  # rows: those still being written
     tokens, state = ends.first(source), model.start(source)
-    for length in range(1, int(limits.max()) + 1 if len(source) else 0):
+    for length in range(1, int(limits.max()) + 1):
         logits, state = model.step(tokens, state)
-        logits = ends.allowed(logits, limits[rows] <= length)
-        tokens = how.choose(logits, generator)
-        total[rows] += logits.float().log_softmax(-1).gather(-1, tokens[:, None]).squeeze(-1)
-        goes_on = tokens != ends.end
-        for row, token in zip(rows[goes_on].tolist(), tokens[goes_on].tolist(), strict=True):
-            written[row].append(token)
-        if not goes_on.any():
+        logits, at_limit = ends.allowed(logits), limits[rows] <= length
+        tokens = how.choose(logits, generator).masked_fill(at_limit, ends.end)
+        gains = logits.float().log_softmax(-1).gather(-1, tokens[:, None]).squeeze(-1)
+        total[rows] += gains.masked_fill(at_limit, 0.0)  # there was no choice
+        columns.append(torch.full_like(limits, ends.end).index_copy(0, rows, tokens))
+        kept = (tokens != ends.end).nonzero().squeeze(-1)
+        if not len(kept):
             break
-        if not goes_on.all():
-            kept = goes_on.nonzero().squeeze(-1)
+        if len(kept) < len(rows):
             rows, tokens, state = rows[kept], tokens[kept], state.select(kept)
-    return [Hypothesis(tokens, score, score) for tokens, score in zip(written, total.tolist(), strict=True)]
+    return columns, total

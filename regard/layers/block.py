@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard.attention.attention import Attention, AttentionConfig
 from regard.attention.mask import Mask
-from regard.attention.memory import Memory
+from regard.attention.memory import Choice, Memory, Room
 from regard.layers.feed_forward import FeedForward
 from regard.layers.norm import NORMS, Norm
 from regard.layers.residual import Residual
@@ -48,17 +48,18 @@ class Context:
     source: tuple[Tensor, Rows] | None = None  # (M, W) what cross-attention looks at, when it is not remembered yet
     start: Tensor | int = 0  # the place of the first token, (N,) or one for all
     bias: Tensor | None = None  # (B or 1, H, Q, K) what every layer adds to its logits: T5's distances
+    whole: Rows | None = None  # the rows with what is remembered of them; None: it is all here
 
 
 @dataclass(frozen=True, eq=False)
 class Trace:
     """What a layer leaves behind for the next token.  It belongs to the layer, not the module, which may be shared."""
 
-    own: Memory | None = None
-    source: Memory | None = None
+    own: Memory | Room | None = None
+    source: Memory | Room | None = None  # a row may serve several of the own, as many for each, which lie side by side
 
-    def select(self, chosen: Tensor) -> Trace:
-        return Trace(self.own and self.own.select(chosen), self.source and self.source.select(chosen))
+    def select(self, own: Choice, source: Choice) -> Trace:
+        return Trace(self.own and self.own.select(own), self.source and self.source.select(source))
 
 
 class Block(nn.Module):
@@ -80,16 +81,22 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, see: Context, was: Trace) -> tuple[Tensor, Trace]:  # (N, W) -> (N, W)
         y = self.attention_residual.before(x)
-        own = self.attention.remember(y, see.rows, see.start)
-        own = own if was.own is None else was.own.grown(own)
+        new = self.attention.remember(y, see.rows, see.start)
+        own = new if was.own is None else was.own.grown(new, see.whole)
         x = self.attention_residual.after(x, self.attention(y, own, see.rows, see.mask, see.start, see.bias))
         source = was.source
         if self.cross is not None and self.cross_residual is not None:
             source = self.remember_source(*see.source) if see.source else source
             y = self.cross_residual.before(x)
-            x = self.cross_residual.after(x, self.cross(y, source, see.rows))
+            x = self.cross_residual.after(x, self.cross(y, source, shared(see.rows, source)))
         x = self.feed_residual.after(x, self.feed(self.feed_residual.before(x)))
         return x, Trace(own, source)
 
     def remember_source(self, source: Tensor, rows: Rows) -> Memory | None:
         return self.cross.remember(source, rows) if self.cross is not None else None
+
+
+def shared(rows: Rows, memory: Memory | Room | None) -> Rows:
+    """The queries as rows of their memory, where several of one token each share one."""
+    count = len(rows) if memory is None else len(memory.rows)
+    return rows if count == len(rows) else Rows.even(count, len(rows) // count, rows.offsets.device)

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import cast
 
+import torch
 from torch import Tensor, nn
 
 from regard.attention.mask import CAUSAL
+from regard.attention.memory import Choice, Room
 from regard.attention.position import Buckets
 from regard.layers.block import Block, BlockConfig, Context, Trace
 from regard.layers.norm import NORMS
@@ -39,7 +41,12 @@ class Written:
     at: Tensor  # (B,)
 
     def select(self, chosen: Tensor) -> Written:
-        return Written([trace.select(chosen) for trace in self.traces], self.at[chosen])
+        """Of the chosen rows.  Those that share a source are chosen together, as many as before."""
+        source = self.traces[0].source
+        each = len(self.at) // max(len(source.rows), 1) if source else 1
+        choice = Choice(chosen)
+        choices = choice, choice.shared(each)
+        return Written([trace.select(*choices) for trace in self.traces], self.at[chosen])
 
 
 class Stack(nn.Module):
@@ -75,13 +82,17 @@ class Stack(nn.Module):
 
     def each(self, x: Tensor, see: Context, was: list[Trace] | None = None) -> Iterator[tuple[Tensor, Trace]]:
         """What each layer makes of x, and its trace."""
+        if was and was[0].own:
+            see = replace(see, whole=was[0].own.rows.grown(see.rows))
         if self.distances is not None:
-            memory = was[0].own if was else None
-            see = replace(see, bias=self.distances(see.rows, memory.rows.grown(see.rows) if memory else see.rows))
+            see = replace(see, bias=self.distances(see.rows, see.whole or see.rows))
         for layer, number in enumerate(self.order):
             x, trace = self.blocks[number](x, see, was[layer] if was else Trace())
             yield x, trace
 
     def begin(self, source: Tensor, rows: Rows) -> list[Trace]:
         """Traces before the first token: the source, remembered once for each layer."""
-        return [Trace(source=cast(Block, self.blocks[n]).remember_source(source, rows)) for n in self.order]
+        memories = [cast(Block, self.blocks[number]).remember_source(source, rows) for number in self.order]
+        if torch.is_grad_enabled():
+            return [Trace(source=memory) for memory in memories]
+        return [Trace(source=memory and Room.of(memory)) for memory in memories]

@@ -198,9 +198,10 @@ class HeadedEncoder(nn.Module):
         """What comes next, from the states that `read` gives."""
         return self.heads["write"](states, self.encoder.embed.tokens.weight)
 
-    def start(self, source: Tokens) -> Any:
+    def start(self, source: Tokens, beams: int = 1) -> Any:
         """Where to write on from, once the source is read."""
-        return self.read(source)[1]
+        state, rows = self.read(source)[1], torch.arange(len(source), device=source.ids.device)
+        return state if beams == 1 else state.select(rows.repeat_interleave(beams))
 
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:  # (B,) -> (B, V)
         states, state = self.read(Tokens(tokens, Rows.even(len(tokens), 1, tokens.device)), state)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.checkpoints.rules import Rules
@@ -102,7 +103,7 @@ class Marian(Transformer):
         self.bias = nn.Parameter(torch.zeros(1, self.out.out_features))
 
     def logits(self, states: Tensor) -> Tensor:  # (N, W) -> (N, V)
-        return super().logits(states) + self.bias
+        return F.linear(states, self.out.weight, self.bias[0])
 
 
 def load(

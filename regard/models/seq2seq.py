@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.attention import Attention, AttentionConfig
-from regard.attention.memory import Memory
+from regard.attention.memory import Choice, Memory
 from regard.errors import UsageProblem
+from regard.layers.block import shared
 from regard.layers.embedding import Embedding, EmbeddingConfig
 from regard.layers.recurrent import Hidden, Recurrent, RecurrentConfig
 from regard.layers.sizes import check_equal, check_shares, check_sizes
@@ -69,7 +70,11 @@ class Recurrence:
     memory: Memory | None
 
     def select(self, chosen: Tensor) -> Recurrence:
-        return Recurrence(self.hidden.select(chosen), self.memory and self.memory.select(chosen))
+        """Of the chosen rows.  Those that share a source are chosen together, as many as before."""
+        if self.memory is None:
+            return Recurrence(self.hidden.select(chosen), None)
+        each = self.hidden.parts[0].shape[1] // max(len(self.memory.rows), 1)
+        return Recurrence(self.hidden.select(chosen), self.memory.select(Choice(chosen).shared(each)))
 
 
 class Seq2Seq(nn.Module):
@@ -101,14 +106,17 @@ class Seq2Seq(nn.Module):
     def logits(self, states: Tensor) -> Tensor:  # (N, W) -> (N, V)
         return self.out(states)
 
-    def start(self, source: Tokens) -> Recurrence:
+    def start(self, source: Tokens, beams: int = 1) -> Recurrence:
         states, last = self.encoder(self.embed.read(source), source.rows)
-        return Recurrence(last, self.attention.remember(states, source.rows) if self.attention is not None else None)
+        memory = self.attention.remember(states, source.rows) if self.attention is not None else None
+        rows = torch.arange(len(source), device=states.device)
+        return Recurrence(last if beams == 1 else last.select(rows.repeat_interleave(beams)), memory)
 
     def step(self, tokens: Tensor, state: Recurrence) -> tuple[Tensor, Recurrence]:  # (B,) -> (B, V)
         rows = Rows.even(len(tokens), 1, tokens.device)
         states, hidden = self.decoder(self.embed_target(tokens, rows.at), rows, state.hidden)
-        return self.logits(self.look_back(states, rows, state.memory)), Recurrence(hidden, state.memory)
+        states = self.look_back(states, shared(rows, state.memory), state.memory)
+        return self.logits(states), Recurrence(hidden, state.memory)
 
 
 def checked(config: Seq2SeqConfig) -> Seq2SeqConfig:

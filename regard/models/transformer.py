@@ -74,8 +74,8 @@ class Transformer(nn.Module):
     def logits(self, states: Tensor) -> Tensor:  # (N, W) -> (N, V)
         return self.out(states)
 
-    def start(self, source: Tokens) -> Written:
-        at = source.rows.lengths.new_zeros(len(source))
+    def start(self, source: Tokens, beams: int = 1) -> Written:
+        at = source.rows.lengths.new_zeros(len(source) * beams)
         return Written(self.decoder.begin(self.encode(source), source.rows), at)
 
     def step(self, tokens: Tensor, state: Written) -> tuple[Tensor, Written]:  # (B,) -> (B, V)

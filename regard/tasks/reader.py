@@ -29,6 +29,7 @@ from regard.text.spelled import Spelled
 from regard.text.tokenizer import SETTINGS, Tokenizer
 
 BUDGET = 16_384  # tokens of a batch
+CACHED = 2048  # likewise on a CPU, whose caches are to hold them from one layer to the next
 LONGEST = "model_max_length"  # what everyone's tokenizer_config.json calls the most pieces that are read
 Choice = Callable[[list[Tensor]], Tensor]  # of the layers, what was embedded first: (N, W) or wider
 CHOICES: dict[str, Choice] = {
@@ -103,11 +104,12 @@ class Reader:
     ) -> np.ndarray:  # (texts, W)
         """One vector a text, in the order of the texts."""
         pooling = pooling or self.pooling
-        found: list[Tensor] = [torch.empty(0)] * len(texts)
+        order: list[int] = []
+        parts = [np.zeros((0, self.model.encoder.config.width), np.float32)] * (not texts)
         for numbers, states, rows in self.states(self.framed([(text,) for text in texts]), layers):
-            for number, vector in zip(numbers, pooling(states, rows).float().cpu(), strict=True):
-                found[number] = vector
-        return torch.stack(found).numpy() if found else np.zeros((0, self.model.encoder.config.width))
+            order += numbers
+            parts.append(pooling(states, rows).float().cpu().numpy())
+        return np.concatenate(parts)[np.argsort(order)]
 
     def embed_words(self, sentences: Sequence[Sequence[str]], *, layers: str | Choice = "last") -> list[np.ndarray]:
         """Of sentences cut into words, a vector for each word: that of its first piece; zeros for a word without
@@ -155,7 +157,8 @@ class Reader:
             yield numbers, self.model.scores(role, self.model(tokens, types), tokens.rows), tokens.rows
 
     def batches(self, framed: Framed) -> Iterator[tuple[list[int], Tokens, Tensor]]:
-        for numbers in sorted_batches(framed.lengths, BUDGET):
+        budget = CACHED if self.device.type == "cpu" else BUDGET
+        for numbers in sorted_batches(framed.lengths, budget):
             tokens, types = framed.batch(numbers)
             yield numbers, tokens.to(self.device), types.to(self.device)
 

@@ -111,6 +111,20 @@ def test_choosing_before_the_first_step_is_choosing_the_source(model):
 
 
 @torch.no_grad()
+def test_beams_share_their_source_and_go_their_own_ways(model):
+    beams, targets = 3, [[1, 3 + row % 7, 3 + row % 5, 3 + row % 6] for row in range(3 * len(SOURCES))]
+    sources = [source for source in SOURCES for _ in range(beams)]
+    steps, state = written(model, model.start(Tokens.of(SOURCES), beams), targets, range(2))
+    chosen = [3 * source + beam for source in (4, 0, 2) for beam in (1, 1, 0)]  # two sources are dropped
+    fewer = [[*targets[row][:2], 3 + number % 4, 5] for number, row in enumerate(chosen)]
+    more, _ = written(model, state.select(torch.tensor(chosen)), fewer, range(2, 4))
+    for row, wanted in enumerate(read(model, sources, targets)):
+        close(torch.stack([step[row] for step in steps]), wanted[:2])
+    for row, wanted in enumerate(read(model, [sources[row] for row in chosen], fewer)):
+        close(torch.stack([step[row] for step in more]), wanted[2:])
+
+
+@torch.no_grad()
 def test_a_step_leaves_the_state_it_came_from_alone(model):
     state = model.start(Tokens.of(SOURCES))
     first, _ = model.step(column(TARGETS, 0), state)

@@ -43,6 +43,16 @@ def test_a_vector_is_what_the_text_alone_gives(reader, layers, how):
         assert np.allclose(vector, wanted.numpy(), atol=1e-5)
 
 
+def test_vectors_are_in_the_order_of_the_texts_whatever_the_batches(reader, monkeypatch):
+    texts = [*TEXTS, *reversed(TEXTS), "sat"]
+    wanted = reader.embed(texts)
+    assert wanted.shape == (9, 16) and wanted.dtype == np.float32 and np.array_equal(wanted[2], wanted[5])
+    monkeypatch.setattr("regard.tasks.reader.CACHED", 8)
+    assert len(list(reader.batches(reader.framed([(text,) for text in texts])))) > 3
+    assert np.allclose(reader.embed(texts), wanted, atol=1e-6)
+    assert reader.embed([]).shape == (0, 16)
+
+
 def test_layers_are_those_of_the_lectures(reader):
     every = [layer.numpy() for layer in by_hand(reader, TEXTS[0])]
     assert len(every) == 4  # what was embedded, and three layers

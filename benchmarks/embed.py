@@ -1,0 +1,61 @@
+"""Vectors of sentences and reviews mixed: regard beside the reference library and sentence-transformers.
+
+All have the same weights and texts, in float32 on a CPU and in bf16 on a GPU.  The reference library reads batches as
+they come, sentence-transformers sorts by length, both pad; regard makes its own batches.  Without --data, three phrases
+of SST-2 are taken for each review of IMDb, from the folder that REGARD_DATA names.
+
+    python -m benchmarks.embed --texts 512
+"""
+
+from __future__ import annotations
+
+import tempfile
+from argparse import ArgumentParser, Namespace
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks.contest import contest
+from benchmarks.embedders import CONTENDERS
+from benchmarks.mixed import PACKAGE, chosen, packaged, written
+from benchmarks.plan import Plan
+from benchmarks.reporting import compared, named, options, tell
+from benchmarks.writing import entries, run, say
+
+
+def asked() -> Namespace:
+    parser = ArgumentParser("regard bench embed", description=__doc__.partition("\n")[0])
+    parser.add_argument("--model", help="a folder, or a preset such as bert-base; by default all-MiniLM-L6-v2")
+    parser.add_argument("--data", type=Path, help="texts, one a line")
+    parser.add_argument("--texts", type=int, default=512, help="so many of them, in an order of chance")
+    parser.add_argument("--batch", type=int, default=32, help="texts in a batch of the peers")
+    return options(parser, "embed", CONTENDERS)
+
+
+def bench(asked: Namespace) -> None:
+    texts = chosen(asked.data, asked.texts)
+    with tempfile.TemporaryDirectory() as folder:
+        examples = written(texts, Path(folder, "texts.json"))
+        model = laid_out(asked.model, texts, Path(folder, "model"))
+        plan = Plan(model, examples, asked.device, asked.threads, asked.batch, 1, asked.repetitions + 1)
+        found = contest(list(entries(CONTENDERS, asked.rows, plan)), say)
+    tokens = next(iter(found.values()))[0].tokens
+    rows = compared(found, {"texts": len(texts), "real tokens": tokens})
+    called = asked.model or PACKAGE
+    what = f"Embedding {len(texts)} texts of {tokens / len(texts):.0f} tokens on average, {named(called)}"
+    tell("embed", what, replace(plan, model=called), rows, CONTENDERS, asked)
+
+
+def laid_out(model: str | None, texts: list[str], folder: Path) -> str:
+    """The folder of the model; of a preset it is made, with a vocabulary of the texts."""
+    from regard.models import ENCODERS
+
+    if model in ENCODERS:
+        from benchmarks.layout import encoder
+
+        encoder(model, texts, learn="wordpiece").save(folder)
+        return str(folder)
+    return model or str(packaged())
+
+
+if __name__ == "__main__":
+    run(bench, asked())

@@ -1,0 +1,59 @@
+"""Those who go on with prompts: regard and the reference library, greedily, from texts to texts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from benchmarks.contest import Turns
+from benchmarks.plan import Plan
+
+Write = Callable[[list[str]], list[list[int]]]
+
+
+def at_work(plan: Plan, turns: Turns, write: Write) -> None:
+    prompts = json.loads(Path(plan.examples).read_text())
+    turns.show([[float(id) for id in row] for row in write(prompts[: plan.batch])])
+    for number in range(plan.stretches):
+        first = number * plan.batch * plan.steps
+        turns.begin()
+        batches = (prompts[first + step * plan.batch :][: plan.batch] for step in range(plan.steps))
+        turns.end(sum(len(row) for some in batches for row in write(some)))
+
+
+def regard(plan: Plan, turns: Turns) -> None:
+    from regard.decoding.generate import Writing
+    from regard.tasks.reader import Reader
+    from regard.tasks.writer import Writer
+
+    torch.set_num_threads(plan.threads)
+    writer, how = Writer.of(Reader.load(plan.model, plan.device)), Writing(most=plan.most, temperature=0.0)
+    at_work(plan, turns, lambda prompts: [written.tokens for written in writer.generate(prompts, how)])
+
+
+def transformers(plan: Plan, turns: Turns) -> None:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils.logging import disable_progress_bar
+
+    torch.set_num_threads(plan.threads)
+    disable_progress_bar()
+    model = AutoModelForCausalLM.from_pretrained(plan.model).eval().to(plan.device)
+    tokenizer = AutoTokenizer.from_pretrained(plan.model, padding_side="left")
+    end = tokenizer.convert_tokens_to_ids("<|endoftext|>")
+    tokenizer.pad_token_id = end
+
+    @torch.inference_mode()
+    def write(prompts: list[str]) -> list[list[int]]:
+        read = tokenizer(prompts, return_tensors="pt", padding=True).to(plan.device)
+        how = {"max_new_tokens": plan.most, "do_sample": False, "pad_token_id": end, "eos_token_id": end}
+        rows = model.generate(**read, **how)[:, read["input_ids"].shape[1] :]
+        tokenizer.batch_decode(rows, skip_special_tokens=True)
+        return [row[: row.index(end)] if end in row else row for row in rows.tolist()]
+
+    at_work(plan, turns, write)
+
+
+CONTENDERS = {"regard": regard, "transformers": transformers}
