@@ -1,18 +1,17 @@
 """A desk for each model: one thread, and rows of many clients that wait their turn and are computed together.
 
-The oldest row goes first, and with it those of about its length, up to a budget of tokens, whoever sent them.  What
-takes many steps, such as writing, goes on step by step in turn with what comes after it.
+Rows are taken in the order of their arrival, up to a budget of tokens, whoever sent them: nothing is padded, so that
+lengths may mix.  What takes many steps, such as writing, goes on step by step in turn with what comes after it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import time
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import accumulate, count
 from threading import Condition, Thread
 from typing import Any
 
@@ -55,7 +54,6 @@ class Kind:
     work: Work = field(compare=False)
     name: Hashable
     budget: int  # tokens computed together
-    slack: float = math.inf  # how much larger than its tokens the rectangle around a batch may be
 
 
 class Job:
@@ -190,7 +188,7 @@ class Desk:
             self.begun = [(steps, some) for steps, some in self.begun if not all(row.done for row in some)]
 
     def take(self) -> tuple[Any, list[Row]]:
-        """The oldest row and its like; nothing while what was begun leaves no room for it."""
+        """The oldest rows; nothing while what was begun leaves no room for them."""
         with self.changed:
             while not (self.waiting or self.begun or self.closed):
                 self.changed.wait()
@@ -198,11 +196,10 @@ class Desk:
                 return None, []
             kind = min(self.waiting, key=lambda kind: self.waiting[kind][0].order)
             rows, used = self.waiting[kind], sum(row.cost for _, some in self.begun for row in some if not row.done)
-            taken = together(rows, kind.budget - used, kind.slack, always=not self.begun)
-            chosen = {row.order for row in taken}
-            self.keep(kind, [row for row in rows if row.order not in chosen])
+            taken = together(rows, kind.budget - used, always=not self.begun)
+            self.keep(kind, rows[len(taken) :])
             self.count(-sum(row.cost for row in taken))
-            return kind, taken
+            return kind, sorted(taken, key=lambda row: row.cost)  # a CPU takes those that are equally long at once
 
     def step(self, steps: Iterator[list[News]], rows: list[Row]) -> int:
         """Let some rows go on by one step; the tokens of those that are done."""
@@ -229,18 +226,10 @@ class Desk:
             row.job.tell([(row.number, error, True)])
 
 
-def together(rows: list[Row], room: int, slack: float, always: bool) -> list[Row]:
-    """The oldest row, and those nearest to it in length as far as there is room: where attention needs a rectangle,
-    little of it is empty."""
-    oldest = rows[0]
-    taken, total, longest = list[Row](), 0, 0
-    for row in sorted(rows, key=lambda row: abs(row.cost - oldest.cost)):
-        total, longest = total + row.cost, max(longest, row.cost)
-        fits = total <= room and (len(taken) + 1) * longest <= slack * total
-        if not fits and (taken or not always):
-            break
-        taken.append(row)
-    return taken
+def together(rows: list[Row], room: int, always: bool) -> list[Row]:
+    """The oldest rows, as many as there is room for; the first of them in any case, if it must be."""
+    fitting = sum(total <= room for total in accumulate(row.cost for row in rows))
+    return rows[: max(fitting, always)]
 
 
 def answers(work: Work, rows: list[Row]) -> Iterator[list[News]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -24,9 +23,8 @@ from regard.text.spelled import Spelled
 T = TypeVar("T")
 Model = Reader | Finetuned | Translator
 CLASSIFIERS = ("classify", "pair", "similar", "regress")
-ON_CPU, ON_GPU = 1024, 16_384  # tokens computed together: a processor's caches hold few, a GPU is idle with few
+ON_CPU, ON_GPU = 2048, 16_384  # tokens computed together: a processor's caches hold few, a GPU is idle with few
 RENEWED = 2**20  # tokens after which a vocabulary that grows is made anew
-SLACK = 1.5  # a processor's attention pads, and rows that differ too much in length are left for another batch
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,6 @@ class Served:
         self.desk = Desk(self.name, limits, metrics)
         on_cpu = next(self.model.model.parameters()).device.type == "cpu"
         self.budget = limits.batch or (ON_CPU if on_cpu else ON_GPU)
-        self.slack = SLACK if on_cpu else math.inf
         self.users = 0  # requests that hold ids of the vocabulary
         self.read = 0  # tokens since it was made
 
@@ -86,7 +83,7 @@ class Served:
 
     def asks(self, work: Work, name: Hashable) -> Kind:
         """Something that is asked of the model, which reads whole rows at once."""
-        return Kind(work, name, self.budget, self.slack)
+        return Kind(work, name, self.budget)
 
     @property
     def kind(self) -> str:
