@@ -169,7 +169,7 @@ def prompt(
     """Score a language model on labelled data by examples in its context, without training."""
     from regard.commands.prompt import Prompting
     from regard.commands.prompt import prompt as run
-    from regard.viewer.curve import check_picture
+    from regard.viewer.figure import check_picture
 
     if plot:
         check_picture(plot)

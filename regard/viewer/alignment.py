@@ -7,10 +7,8 @@ Letters: T pieces of the target, S pieces of the source.
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -19,24 +17,11 @@ from rich.cells import cell_len, set_cell_size
 
 from regard.checkpoints.files import write_file
 from regard.errors import Problem, UsageProblem
+from regard.viewer.figure import PICTURES, label, printable, text_style, write_figure
 
-PICTURES = (".png", ".svg", ".pdf")
 SHADES = ((0.75, "█"), (0.5, "▓"), (0.25, "▒"), (0.1, "░"))  # a weight is drawn by the first it reaches
-TALLEST_LABEL, LONGEST_LABEL = 12, 40  # characters of a word: downwards in a terminal, in a picture
+TALLEST_LABEL = 12  # characters of a word, downwards in a terminal
 CELL, LONGEST_SIDE = 0.3, 30.0  # inches in a picture: of one weight, and of the whole matrix at most
-FONTS = (  # tried for each character in turn, as far as they are installed
-    "DejaVu Sans",
-    "Noto Sans CJK SC",
-    "Noto Sans CJK JP",
-    "WenQuanYi Zen Hei",
-    "PingFang SC",
-    "Hiragino Sans",
-    "Microsoft YaHei",
-    "Noto Sans Arabic",
-    "Noto Sans Hebrew",
-    "Noto Sans Devanagari",
-    "Arial Unicode MS",
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +58,7 @@ class Alignment:
         below, as a text is."""
         if self.is_empty:
             return ""
-        labels = [_printable(word) for word in self.target]
+        labels = [printable(word) for word in self.target]
         margin = min(max(map(cell_len, labels)), max(width // 3, 1))
         columns = max((width - margin - 1) // 2, 1)
         blocks = [self._block(labels, margin, at, at + columns) for at in range(0, len(self.source), columns)]
@@ -93,35 +78,19 @@ class Alignment:
         """Source words on top, target words down the side, the darker the more; the format by the file's extension."""
         if self.is_empty:
             raise Problem(f"{path}: there is nothing to draw, for the sentence or its translation is empty")
-        try:
-            import matplotlib
-        except ImportError:
-            raise Problem(f"{path}: pictures need matplotlib; install it by: pip install 'regard[plot]'") from None
-        # no date and no random identifiers, so that the same alignment is the same file
-        suffix, drawn = Path(path).suffix.lower(), BytesIO()
-        metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(suffix)
-        with matplotlib.rc_context({"svg.hashsalt": "regard"}), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Glyph")  # a character no font has is drawn as a box
-            self._figure().savefig(drawn, format=suffix[1:], dpi=150, bbox_inches="tight", metadata=metadata)
-        write_file(Path(path), drawn.getvalue())
+        write_figure(Path(path), self._figure)
 
     def _figure(self) -> Any:
         from matplotlib.figure import Figure
-        from matplotlib.font_manager import get_font_names
 
         rows, columns = self.weights.shape
         cell = min(CELL, LONGEST_SIDE / max(rows, columns))
         figure = Figure(figsize=(columns * cell, rows * cell))
         axes = figure.add_axes((0, 0, 1, 1))
         axes.imshow(self.weights, cmap="Greys", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
-        installed = set(get_font_names())
-        style = {
-            "family": [name for name in FONTS if name in installed],
-            "fontsize": 36 * cell,
-            "parse_math": False,  # a dollar in a sentence is a dollar
-        }
-        axes.set_xticks(range(columns), [_cut(word) for word in self.source], rotation=90, **style)
-        axes.set_yticks(range(rows), [_cut(word) for word in self.target], **style)
+        style = {**text_style(), "fontsize": 36 * cell}
+        axes.set_xticks(range(columns), [label(word) for word in self.source], rotation=90, **style)
+        axes.set_yticks(range(rows), [label(word) for word in self.target], **style)
         axes.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
         axes.set_xticks(np.arange(columns + 1) - 0.5, minor=True)
         axes.set_yticks(np.arange(rows + 1) - 0.5, minor=True)
@@ -202,16 +171,6 @@ def _words(pieces: Sequence[str], starts: np.ndarray, marker: str) -> list[str]:
     return [word.removeprefix(marker) or marker for word in words]
 
 
-def _printable(word: str) -> str:
-    """What neither moves a terminal's cursor nor breaks an XML file."""
-    return "".join(character if character.isprintable() else "·" for character in word)
-
-
-def _cut(word: str) -> str:
-    word = _printable(word)
-    return word if len(word) <= LONGEST_LABEL else word[: LONGEST_LABEL - 1] + "…"
-
-
 def _fitted(label: str, width: int) -> str:
     """Exactly `width` cells: padded on the left, or cut with an ellipsis."""
     if cell_len(label) > width:
@@ -221,7 +180,7 @@ def _fitted(label: str, width: int) -> str:
 
 def _downwards(words: Sequence[str]) -> list[str]:
     """Words side by side, each written from top to bottom in two cells and ending at the last line."""
-    letters = [_letters(_printable(word)) for word in words]
+    letters = [_letters(printable(word)) for word in words]
     height = max(map(len, letters))
     padded = [["  "] * (height - len(column)) + column for column in letters]
     return ["".join(line) for line in zip(*padded, strict=True)]

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from regard.checkpoints.files import write_file
-from regard.errors import Problem, UsageProblem
-
-PICTURES = (".png", ".svg", ".pdf")
+from regard.viewer.figure import write_figure
 
 
 @dataclass(frozen=True)
@@ -26,15 +22,7 @@ class Curve:
     level: tuple[str, float]
 
     def picture(self, path: str | Path) -> None:
-        suffix, drawn = check_picture(Path(path)), BytesIO()
-        try:
-            import matplotlib
-        except ImportError:
-            raise Problem(f"{path}: pictures need matplotlib; install it by: pip install 'regard[plot]'") from None
-        metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(suffix)  # the same curve, the same file
-        with matplotlib.rc_context({"svg.hashsalt": "regard"}):
-            self._figure().savefig(drawn, format=suffix[1:], dpi=150, bbox_inches="tight", metadata=metadata)
-        write_file(Path(path), drawn.getvalue())
+        write_figure(Path(path), self._figure)
 
     def _figure(self) -> Any:
         from matplotlib.figure import Figure
@@ -51,12 +39,3 @@ class Curve:
         axes.set_ylabel(self.up)
         axes.legend()
         return figure
-
-
-def check_picture(path: Path) -> str:
-    """The extension, in lower case, if a picture can be written so: better asked before the work than after it."""
-    suffix = path.suffix.lower()
-    if suffix not in PICTURES:
-        named = suffix or "a file without extension"
-        raise UsageProblem(f"{path}: a picture is not written as {named}; use {', '.join(PICTURES)}")
-    return suffix

@@ -9,12 +9,35 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.checkpoints.files import write_file
-from regard.errors import Problem
-from regard.viewer.alignment import FONTS, LONGEST_LABEL
-from regard.viewer.curve import check_picture
+from regard.errors import Problem, UsageProblem
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+PICTURES = (".png", ".svg", ".pdf")
+LONGEST_LABEL = 40  # characters of a word
+FONTS = (  # tried for each character in turn, as far as they are installed
+    "DejaVu Sans",
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",
+    "WenQuanYi Zen Hei",
+    "PingFang SC",
+    "Hiragino Sans",
+    "Microsoft YaHei",
+    "Noto Sans Arabic",
+    "Noto Sans Hebrew",
+    "Noto Sans Devanagari",
+    "Arial Unicode MS",
+)
+
+
+def check_picture(path: Path) -> str:
+    """The extension, in lower case, if a picture can be written so: better asked before the work than after it."""
+    suffix = path.suffix.lower()
+    if suffix not in PICTURES:
+        named = suffix or "a file without extension"
+        raise UsageProblem(f"{path}: a picture is not written as {named}; use {', '.join(PICTURES)}")
+    return suffix
 
 
 def write_figure(path: Path, draw: Callable[[], Figure]) -> None:
@@ -40,7 +63,12 @@ def text_style() -> dict[str, Any]:
     return {"family": [name for name in FONTS if name in installed], "parse_math": False}  # a dollar is a dollar
 
 
+def printable(word: str) -> str:
+    """What neither moves a terminal's cursor nor breaks an XML file."""
+    return "".join(character if character.isprintable() else "·" for character in word)
+
+
 def label(word: str) -> str:
-    """A word without what would break an XML file, cut if it is long."""
-    word = "".join(character if character.isprintable() else "·" for character in word)
+    """A word, cut if it is long."""
+    word = printable(word)
     return word if len(word) <= LONGEST_LABEL else word[: LONGEST_LABEL - 1] + "…"

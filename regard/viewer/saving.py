@@ -13,8 +13,8 @@ import numpy as np
 
 from regard.checkpoints.files import write_file
 from regard.errors import UsageProblem
-from regard.viewer.alignment import PICTURES
 from regard.viewer.contents import details_of, outline_of, weights_of
+from regard.viewer.figure import PICTURES
 from regard.viewer.file import page
 from regard.viewer.pictures import picture
 from regard.viewer.view import View
