@@ -68,7 +68,7 @@ RATE, WARMUP = 4e-3, 0.25  # the highest, and the share of the steps over which 
 ALBERT = ("embedding.longest=256", *shaped("stack", 256, 6, 4, 1024))  # its table of words is 128 wide
 MASKED = {
     "objective": "masked", "pieces": "wordpiece", "vocab": 7000, "longest": 128, "later_longest": 256, "budget": 65_536,
-    "steps": 5000, "rate": 8e-4, "warmup": 0.1, "evaluate_every": 0,
+    "steps": 4500, "rate": 8e-4, "warmup": 0.1, "evaluate_every": 0,
 }  # fmt: skip
 DROPOUT = ("embedding.dropout=0.1", "stack.block.dropout=0.1")  # of fine-tuning: pretraining has more to read
 
@@ -77,7 +77,7 @@ GPT = (
     "stack.block.dropout=0.0",
 )  # fmt: skip
 WRITING = {
-    "vocab": 6000, "longest": 256, "budget": 65_536, "steps": 6000, "rate": 2e-3, "schedule": "cosine", "warmup": 0.05,
+    "vocab": 6000, "longest": 256, "budget": 65_536, "steps": 4500, "rate": 2e-3, "schedule": "cosine", "warmup": 0.05,
     "weight_decay": 0.1, "betas": (0.9, 0.95), "evaluate_every": 1000,
 }  # fmt: skip
 FROM_TEXT = {"encoder": ("albert-base", ALBERT, MASKED), "language-model": ("gpt2-mini", GPT, WRITING)}

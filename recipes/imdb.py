@@ -106,13 +106,13 @@ class Sizes:
     vectors: dict[str, Any] = field(default_factory=lambda: {"size": 512, "epochs": 5})
 
 
-SCRATCH = Row("LSTM from scratch", "lstm", LSTM, 400, {"epochs": 10.0, "batch": 64, "rate": 1e-3})
+SCRATCH = Row("LSTM from scratch", "lstm", LSTM, 400, {"epochs": 10.0, "batch": 128, "rate": 1e-3})
 ROWS = {
     "scratch": SCRATCH,
     "vectors": replace(SCRATCH, name="LSTM from word vectors", vectors=True),
     "language": replace(
         SCRATCH, name="LSTM from its language model",
-        learning={"epochs": 6.0, "batch": 64, "rate": 1e-3, "ulmfit": False},
+        learning={"epochs": 6.0, "batch": 128, "rate": 1e-3, "ulmfit": False},
         stages=(Stage("reviews", REVIEWS, {"steps": 8000, "rate": 2e-3, **STREAMS}),),
     ),
     "ulmfit": Row(

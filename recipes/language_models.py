@@ -50,7 +50,7 @@ CHARACTERS = {"pieces": "characters", "vocab": 100}
 WORDS = {"pieces": "words", "vocab": 10_000}
 BYTES = {"pieces": "byte-bpe", "vocab": 257}  # no merges: what is left are bytes, and the end of a text
 XL = shaped(6, 512, 8, 0.1)
-SEGMENTS = {**BYTES, "longest": 256, "budget": 16_384, "steps": 5000, "rate": 5e-4, "warmup": 0.05}
+SEGMENTS = {**BYTES, "longest": 256, "budget": 16_384, "steps": 2500, "rate": 5e-4, "warmup": 0.05}
 ROWS = {
     "shakespeare": {
         "GPT": Row(

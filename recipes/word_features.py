@@ -154,7 +154,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--vectors", type=Path, help="a file of word vectors; by default the one that was learned")
     parser.add_argument("--texts", nargs="+", default=["wiki", "news", "books"], help="files of pretrain-mini")
     parser.add_argument("--preset", default="elmo-medium")
-    parser.add_argument("--steps", type=int, default=3500)
+    parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--read", type=int, default=READ, help="words in ELMo's vocabulary")
     parser.add_argument("--told", type=int, default=TOLD, help="and those of them that it tells")
     parser.add_argument("--seed", type=int, default=0)

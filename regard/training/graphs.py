@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.func import functional_call
 
 from regard.layers.stack import Stack
 from regard.rows import Rows
@@ -73,7 +74,8 @@ class Graphs:
 
     def __init__(self, stack: Stack):
         self.stack = stack
-        self.parameters = [p for p in stack.parameters() if p.requires_grad]
+        learned = {name: p for name, p in stack.named_parameters() if p.requires_grad}
+        self.names, self.parameters = list(learned), list(learned.values())
         self.gradients = [torch.empty_like(p) for p in self.parameters]  # where all graphs put them
         self.graphs: dict[tuple[Shape, torch.dtype], Graph] = {}
         self.user: Callable[[], User | None] = lambda: None  # who read by a graph, and has not gone back yet
@@ -89,6 +91,7 @@ class Graphs:
         shape = Shape.of(rows)
         key = shape, x.dtype
         if key not in self.graphs:
+            self.keep_what_was_summed()
             self.graphs[key] = Graph(self, shape, x, shape.offsets(rows))
         filled = F.pad(x, (0, 0, 0, shape.tokens - rows.total))
         return Replay.apply(self.graphs[key], filled, shape.offsets(rows), *self.parameters)[: rows.total]
@@ -111,6 +114,8 @@ class Graph:
     def __init__(self, graphs: Graphs, shape: Shape, like: Tensor, offsets: Tensor):
         self.graphs = graphs
         self.x = like.new_zeros(shape.tokens, like.shape[1]).requires_grad_()
+        # The same numbers as leaves of their own: those of the parameters may be known to autograd by another stream
+        self.leaves = [parameter.detach().requires_grad_() for parameter in graphs.parameters]
         self.shape, self.offsets = shape, offsets
         self.forwards, self.backwards = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
         chance = torch.cuda.get_rng_state(like.device)  # what is dropped must not depend on when this is recorded
@@ -135,22 +140,19 @@ class Graph:
 
     def go_back(self, y: Tensor, change: Tensor) -> tuple[Tensor, list[bool]]:
         """The gradient of what came in, and which parameters have one, now lying where all graphs put them."""
-        found, *gradients = torch.autograd.grad(y, self.inputs, change, allow_unused=True)
+        found, *gradients = torch.autograd.grad(y, [self.x, *self.leaves], change, allow_unused=True)
         pairs = zip(self.graphs.gradients, gradients, strict=True)
         used = [(place, gradient) for place, gradient in pairs if gradient is not None]
         torch._foreach_copy_([place for place, _ in used], [gradient for _, gradient in used])
         return found, [gradient is not None for gradient in gradients]
-
-    @property
-    def inputs(self) -> list[Tensor]:
-        return [self.x, *self.graphs.parameters]
 
     def read(self) -> Tensor:
         rows = Rows(self.offsets, self.shape.tokens, self.shape.longest)
         dtype, enabled = torch.get_autocast_dtype("cuda"), torch.is_autocast_enabled("cuda")
         # no cache: weights that are kept in half precision would not be made again, once the weights have changed
         with torch.autocast("cuda", dtype, enabled, cache_enabled=False):
-            return self.graphs.stack(self.x, rows)[0]
+            leaves = dict(zip(self.graphs.names, self.leaves, strict=True))
+            return functional_call(self.graphs.stack, leaves, (self.x, rows))[0]
 
 
 class Replay(torch.autograd.Function):

@@ -44,7 +44,7 @@ def passed(model, batches, precise) -> list[torch.Tensor]:
         with torch.autocast("cuda", torch.bfloat16, enabled=not precise):
             out = model(batch).float()
         states.append(out.detach().clone())
-        out.square().sum().backward()
+        (out * torch.linspace(-1, 1, out.shape[1], device=out.device)).sum().backward()  # not what a norm keeps
     return [*states, *(p.grad.clone() for p in model.parameters() if p.grad is not None)]
 
 
