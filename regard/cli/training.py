@@ -256,8 +256,7 @@ def demo(
     ] = False,
 ) -> None:
     """A tour of the models in the box, in a minute; no data or network needed."""
-    from regard.box import boxes
     from regard.commands.demo import demo as tour
     from regard.commands.demo_dates import demo_dates
 
-    (demo_dates if train or not boxes() else tour)(out)
+    (demo_dates if train else tour)(out)

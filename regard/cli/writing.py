@@ -49,7 +49,7 @@ def generate(
     most: Annotated[int, Option(help="Tokens to write, at most.")] = 100,
     temperature: Annotated[float, Option(help="Below 1 is bolder, above 1 wilder; 0: always the likeliest.")] = 1.0,
     top_k: Annotated[int | None, Option(help="Only the k most probable pieces.")] = None,
-    top_p: Annotated[float | None, Option(help="Only the fewest pieces with this probability.")] = None,
+    top_p: Annotated[float | None, Option(help="Only the fewest pieces with this probability; 1: all.")] = 0.9,
     penalty: Annotated[float, Option(help="Above 1: what is there already becomes less probable.")] = 1.0,
     stop: Annotated[list[str] | None, Option(metavar="TEXT", help="End before this text; several times.")] = None,
     samples: Annotated[int, Option(help="Texts from each prompt.")] = 1,
