@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup oracles demo test lint results lock clean
+.PHONY: setup oracles demo test lint results bench lock clean
 
 setup: $(VENV)/ready
 
@@ -31,6 +31,10 @@ test: lint
 
 results: setup
 	$(BIN)/python -m recipes.results
+
+# regard beside its peers, those that are installed: make oracles.  On a GPU: make bench BENCH="--device cuda"
+bench: setup
+	$(BIN)/regard bench all $(BENCH)
 
 lock: setup
 	$(BIN)/pip freeze --exclude-editable | sed "s/+cpu$$//" | grep -v -x -F -f tests/weights.txt > constraints.txt

@@ -18,6 +18,7 @@ from benchmarks.plan import Plan
 from regard.errors import Problem
 
 CLOSE = 1e-4  # in float32, by the order of additions
+ROUNDED = 0.05  # by which the lengths of what is written may differ, in bf16
 
 Outputs = list[list[float]]  # a row of scores for each text
 
@@ -66,8 +67,9 @@ Entry = tuple[str, Work, Plan]  # a contender by its name
 class Contender:
     """The other side: a process that is ready to work."""
 
-    def __init__(self, name: str, work: Work, plan: Plan):
-        self.name, spawn = name, get_context("spawn")
+    def __init__(self, name: str, work: Work, plan: Plan, limit: float | None = None):
+        """`limit` is how many seconds it may be silent; None: any."""
+        self.name, self.limit, spawn = name, limit, get_context("spawn")
         self.pipe, theirs = spawn.Pipe()
         self.process = spawn.Process(target=at_work, args=(work, plan, theirs), daemon=True)
         self.process.start()
@@ -83,6 +85,9 @@ class Contender:
 
     def heard(self) -> Any:
         try:
+            if not self.pipe.poll(self.limit):
+                self.process.terminate()
+                raise Problem(f"{self.name} was silent for {self.limit:g} s, and was ended; allow more by --limit")
             return self.pipe.recv()
         except (EOFError, ConnectionResetError):
             self.process.join()
@@ -96,14 +101,14 @@ def at_work(work: Work, plan: Plan, pipe: Connection) -> None:
 
 
 @contextmanager
-def ready(entries: Sequence[Entry]) -> Iterator[list[Contender]]:
+def ready(entries: Sequence[Entry], limit: float | None = None) -> Iterator[list[Contender]]:
     contenders: list[Contender] = []
     try:
         for entry in entries:
-            contenders.append(Contender(*entry))
+            contenders.append(Contender(*entry, limit))
         yield contenders
         for contender in contenders:
-            contender.process.join()
+            contender.process.join(limit)
     finally:
         for contender in contenders:
             contender.process.terminate()
@@ -118,7 +123,7 @@ def contest(entries: Sequence[Entry], say: Callable[[str], None]) -> dict[str, l
             for contender in contenders:
                 took = contender.turn()
                 say(f"{number or 'warm-up'}: {contender.name}, {took.tokens:,} tokens in {took.seconds:.2f} s")
-        check_tokens(contenders)
+        check_tokens(contenders, ROUNDED if entries[0][2].on_gpu else 0.0)
         return {contender.name: contender.stretches for contender in contenders}
 
 
@@ -132,8 +137,9 @@ def compare(name: str, outputs: Outputs, other_name: str, others: Outputs) -> fl
     return max(apart)
 
 
-def check_tokens(contenders: Sequence[Contender]) -> None:
-    """All must have read the same."""
+def check_tokens(contenders: Sequence[Contender], apart: float = 0.0) -> None:
+    """All must have read the same, or written it: what is written in half precision may be a little `apart`."""
     counts = {one.name: [stretch.tokens for stretch in one.stretches] for one in contenders}
-    if len({tuple(count) for count in counts.values()}) > 1:
-        raise Problem(f"the contenders did not read the same tokens: {counts}")
+    for stretches in zip(*counts.values(), strict=True):
+        if max(stretches) > (1 + apart) * min(stretches):
+            raise Problem(f"the contenders did not read the same tokens: {counts}")

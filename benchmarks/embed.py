@@ -1,8 +1,8 @@
 """Vectors of sentences and reviews mixed: regard beside the reference library and sentence-transformers.
 
 All have the same weights and texts, in float32 on a CPU and in bf16 on a GPU.  The reference library reads batches as
-they come, sentence-transformers sorts by length, both pad; regard makes its own batches.  Without --data, three phrases
-of SST-2 are taken for each review of IMDb, from the folder that REGARD_DATA names.
+they come, or sorted by length as sentence-transformers does; both pad.  regard makes its own batches.  Without --data,
+three phrases of SST-2 are taken for each review of IMDb, from the folder that REGARD_DATA names.
 
     python -m benchmarks.embed --texts 512
 """
@@ -19,6 +19,7 @@ from benchmarks.embedders import CONTENDERS
 from benchmarks.mixed import PACKAGE, chosen, packaged, written
 from benchmarks.plan import Plan
 from benchmarks.reporting import compared, named, options, tell
+from benchmarks.texts import sentences
 from benchmarks.writing import entries, run, say
 
 
@@ -26,16 +27,17 @@ def asked() -> Namespace:
     parser = ArgumentParser("regard bench embed", description=__doc__.partition("\n")[0])
     parser.add_argument("--model", help="a folder, or a preset such as bert-base; by default all-MiniLM-L6-v2")
     parser.add_argument("--data", type=Path, help="texts, one a line")
+    parser.add_argument("--made", action="store_true", help="texts that mean nothing, as long as SST-2's, for a preset")
     parser.add_argument("--texts", type=int, default=512, help="so many of them, in an order of chance")
     parser.add_argument("--batch", type=int, default=32, help="texts in a batch of the peers")
     return options(parser, "embed", CONTENDERS)
 
 
 def bench(asked: Namespace) -> None:
-    texts = chosen(asked.data, asked.texts)
+    texts = sentences(asked.texts) if asked.made else chosen(asked.data, asked.texts)
     with tempfile.TemporaryDirectory() as folder:
         examples = written(texts, Path(folder, "texts.json"))
-        model = laid_out(asked.model, texts, Path(folder, "model"))
+        model = laid_out(asked.model, texts, Path(folder, "model"), "words" if asked.made else "wordpiece")
         plan = Plan(model, examples, asked.device, asked.threads, asked.batch, 1, asked.repetitions + 1)
         found = contest(list(entries(CONTENDERS, asked.rows, plan)), say)
     tokens = next(iter(found.values()))[0].tokens
@@ -45,14 +47,14 @@ def bench(asked: Namespace) -> None:
     tell("embed", what, replace(plan, model=called), rows, CONTENDERS, asked)
 
 
-def laid_out(model: str | None, texts: list[str], folder: Path) -> str:
+def laid_out(model: str | None, texts: list[str], folder: Path, learn: str) -> str:
     """The folder of the model; of a preset it is made, with a vocabulary of the texts."""
     from regard.models import ENCODERS
 
     if model in ENCODERS:
         from benchmarks.layout import encoder
 
-        encoder(model, texts, learn="wordpiece").save(folder)
+        encoder(model, texts, learn).save(folder)
         return str(folder)
     return model or str(packaged())
 

@@ -29,6 +29,15 @@ def ours(plan: Plan, turns: Turns) -> None:
 
 def transformers(plan: Plan, turns: Turns) -> None:
     """Batches of texts as they come, padded."""
+    by_reference(plan, turns, lambda vectors: vectors)
+
+
+def transformers_sorted(plan: Plan, turns: Turns) -> None:
+    """Batches of texts sorted by length, padded: what its users do who care."""
+    by_reference(plan, turns, in_order)
+
+
+def by_reference(plan: Plan, turns: Turns, how_given: Callable[[Embed], Embed]) -> None:
     from transformers import AutoModel, AutoTokenizer
 
     tokenizer, model = AutoTokenizer.from_pretrained(plan.model), AutoModel.from_pretrained(plan.model)
@@ -48,7 +57,18 @@ def transformers(plan: Plan, turns: Turns) -> None:
             yield (F.normalize(mean, dim=-1) if pooling.unit else mean).float().cpu()
 
     tokens = sum(map(len, tokenizer(texts_of(plan), **how)["input_ids"]))
-    compete(plan, turns, model, lambda texts: torch.cat(list(vectors(texts))).numpy(), tokens)
+    compete(plan, turns, model, how_given(lambda texts: torch.cat(list(vectors(texts))).numpy()), tokens)
+
+
+def in_order(embed: Embed) -> Embed:
+    """The same of texts that are sorted by length, and put back in their own order."""
+
+    def sorted_first(texts: list[str]) -> np.ndarray:
+        order = np.argsort([-len(text) for text in texts], kind="stable")
+        vectors = embed([texts[number] for number in order])
+        return vectors[np.argsort(order)]
+
+    return sorted_first
 
 
 def sentence_transformers(plan: Plan, turns: Turns) -> None:
@@ -76,5 +96,6 @@ def compete(plan: Plan, turns: Turns, model: Any, embed: Embed, tokens: int) -> 
 CONTENDERS: dict[str, Work] = {
     "regard": ours,
     "transformers": transformers,
+    "transformers-sorted": transformers_sorted,
     "sentence-transformers": sentence_transformers,
 }

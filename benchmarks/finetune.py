@@ -89,11 +89,11 @@ def record(numbers: dict[str, Any], folder: Path) -> None:
     settings = numbers["settings"]
     what = f"Fine-tuning {settings['model']}, batch {settings['batch']}, texts as long as SST-2's"
     about = {"data": what, "split": numbers["device"], "device": numbers["device"], "commit": numbers["commit"]}
+    about |= {"command": numbers["command"], "folder": folder}
     for name, row in numbers["rows"].items():
         for metric, key in (("real tokens/s", "tokens_per_second"), (f"times {numbers['ratios are to']}", "ratio")):
-            append(
-                "speed", folder=folder, row=name, metric=metric, value=row[key][0], command=numbers["command"], **about
-            )
+            middle, least, most = row[key]
+            append("speed", row=name, metric=metric, value=middle, least=least, most=most, **about)
 
 
 def planned(asked: Namespace) -> tuple[Plan, str]:

@@ -1,6 +1,7 @@
-"""Going on with prompts: regard beside the reference library, with the same weights, greedily, in float32.
+"""Going on with prompts: regard beside the reference library, with the same weights, greedily.
 
-Tokens are those written; a step is all that is written after the prompts that are given together.
+In float32 on a CPU, in bf16 on a GPU.  Tokens are those written; a step is all that is written after the prompts that
+are given together.
 
     python -m benchmarks.generate --model gpt2-small --prompts 1 8
 """
@@ -13,6 +14,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from benchmarks.plan import Plan
+from benchmarks.reporting import named
 from benchmarks.texts import sentences
 from benchmarks.writers import CONTENDERS
 from benchmarks.writing import common, hold, run
@@ -46,13 +48,14 @@ def bench(asked: Namespace) -> None:
             )
             for count in asked.prompts
         }
-        hold("generate", plans, CONTENDERS, asked)
+        hold("generate", f"Writing {asked.most} tokens greedily with {named(asked.model)}", plans, CONTENDERS, asked)
 
 
 def lay_out(folder: Path, preset: str, texts: list[str]) -> None:
     """A model that has learned nothing, and a vocabulary as large as its table."""
     import torch
 
+    from benchmarks.layout import filled
     from regard.models.gpt2 import PRESETS
     from regard.models.heads import new_encoder
     from regard.tasks.reader import Reader
@@ -62,10 +65,8 @@ def lay_out(folder: Path, preset: str, texts: list[str]) -> None:
         raise UsageProblem(f"{preset} is neither a folder nor one of {', '.join(PRESETS)}")
     torch.manual_seed(0)
     config = PRESETS[preset]
-    learned = json.loads(Tokenizer.train("byte-bpe", texts, PIECES, special=GPT).to_json())
-    pieces = learned["model"]["vocab"]
-    pieces |= {f"<{number}>": number for number in range(len(pieces), config.embedding.vocab)}  # to be counted with
-    Reader(new_encoder("gpt2", config, {"write"}), Tokenizer.from_json(json.dumps(learned))).save(folder)
+    tokenizer = filled(Tokenizer.train("byte-bpe", texts, PIECES, special=GPT), config.embedding.vocab)
+    Reader(new_encoder("gpt2", config, {"write"}), tokenizer).save(folder)
 
 
 if __name__ == "__main__":

@@ -61,3 +61,11 @@ def encoder(model: str, texts: list[str], learn: str) -> Reader:
     vocab = max(config.embedding.vocab, tokenizer.size)
     config = replace(config, embedding=replace(config.embedding, vocab=vocab))
     return Reader(new_encoder(model.split("-")[0], config, {"classify"}), tokenizer)
+
+
+def filled(tokenizer: Tokenizer, size: int) -> Tokenizer:
+    """With as many pieces: those that were not learned are there to be counted with."""
+    learned = json.loads(tokenizer.to_json())
+    pieces = learned["model"]["vocab"]
+    pieces |= {f"<{number}>": number for number in range(tokenizer.size, size)}
+    return Tokenizer.from_json(json.dumps(learned))

@@ -20,6 +20,11 @@ class Plan:
     attention_dropout: float = 0.0
     beams: int = 1  # of what is written; 1: greedy
     most: int = 64  # tokens that are written after each prompt
+    objective: str = "masked"  # of pretraining; or "next"
+    longest: int = 512  # tokens of a row, in pretraining,
+    budget: int = 0  # and of a step
+    grouped: bool = False  # rows of about one length are put together, by a peer that pads
+    seconds: float = 0.0  # of a stretch that is not a number of steps
 
     @property
     def all_steps(self) -> int:

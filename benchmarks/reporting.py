@@ -18,7 +18,6 @@ Row = dict[str, Any]  # what was measured of a contender: by its name, the media
 
 
 def options(parser: ArgumentParser, name: str, contenders: Mapping[str, Work]) -> Namespace:
-    parser.add_argument("--results", type=Path, help="a folder of results, such as docs/results, to add the medians to")
     return common(parser, name, contenders).parse_args()
 
 
@@ -69,11 +68,11 @@ def named(value: Any) -> Any:
 
 
 def record(what: str, numbers: Mapping[str, Any], folder: Path) -> None:
-    """Add the medians to the chapter on speed."""
+    """Add the medians, each with its least and most, to the chapter on speed."""
     from recipes.results import append
 
     device, commit, command = (numbers[name] for name in ("device", "commit", "command"))
     about = {"data": what, "split": device, "device": device, "commit": commit, "command": command}
     for name, row in numbers["rows"].items():
-        for metric, (middle, *_) in row.items():
-            append("speed", folder=folder, row=name, metric=metric, value=middle, **about)
+        for metric, (middle, least, most) in row.items():
+            append("speed", folder=folder, row=name, metric=metric, value=middle, least=least, most=most, **about)

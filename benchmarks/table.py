@@ -36,5 +36,6 @@ def table(rows: dict[str, dict[str, Any]], base: str) -> list[str]:
 
 
 def told(values: Sequence[float], form: str) -> str:
+    """The median with the least and the most; one number, where it was measured once."""
     middle, least, most = (format(value, form) for value in values)
-    return f"{middle} ({least} to {most})"
+    return f"{middle} ({least} to {most})" if values[1] < values[2] else middle

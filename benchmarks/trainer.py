@@ -26,7 +26,7 @@ from regard.data.batches import Order
 from regard.data.reading import Reading
 from regard.tasks.classify import Classify
 
-ATTENTION_DROPOUT = "attention_probs_dropout_prob", "attention_dropout"  # as one family or another calls it
+ATTENTION_DROPOUT = "attention_probs_dropout_prob", "attention_dropout", "attn_pdrop"  # as one family or another has it
 
 Row = dict[str, Any]  # input_ids, attention_mask, ..., labels
 
@@ -34,9 +34,7 @@ Row = dict[str, Any]  # input_ids, attention_mask, ..., labels
 def finetune(plan: Plan, turns: Turns) -> None:
     torch.set_num_threads(plan.threads)
     disable_progress_bar()
-    config = AutoConfig.from_pretrained(plan.model)
-    dropout = next(name for name in ATTENTION_DROPOUT if hasattr(config, name))
-    setattr(config, dropout, plan.attention_dropout)
+    config = configured(plan)
     model = AutoModelForSequenceClassification.from_pretrained(plan.model, config=config).to(plan.device)
     tokenizer = AutoTokenizer.from_pretrained(plan.model)
     rows, collate = read(plan, tokenizer, config), DataCollatorWithPadding(tokenizer)
@@ -46,6 +44,14 @@ def finetune(plan: Plan, turns: Turns) -> None:
         timed = Timed(plan, turns, [len(row["input_ids"]) for row in rows])
         trainer = Trainer(model, arguments(plan, folder), data_collator=collate, train_dataset=rows, callbacks=[timed])
         trainer.train()
+
+
+def configured(plan: Plan) -> Any:
+    """Its config, with the dropout of attention weights that the plan has."""
+    config = AutoConfig.from_pretrained(plan.model)
+    dropout = next(name for name in ATTENTION_DROPOUT if hasattr(config, name))
+    setattr(config, dropout, plan.attention_dropout)
+    return config
 
 
 def read(plan: Plan, tokenizer: Any, config: Any) -> list[Row]:

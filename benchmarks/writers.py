@@ -1,10 +1,12 @@
-"""Those who go on with prompts: regard and the reference library, greedily, from texts to texts."""
+"""Those who go on with prompts: regard and the reference library, greedily, from texts to texts: in float32 on a CPU,
+in bf16 on a GPU, once what they write in float32 has been compared."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -14,9 +16,11 @@ from benchmarks.plan import Plan
 Write = Callable[[list[str]], list[list[int]]]
 
 
-def at_work(plan: Plan, turns: Turns, write: Write) -> None:
+def at_work(plan: Plan, turns: Turns, write: Write, halve: Callable[[], Any]) -> None:
     prompts = json.loads(Path(plan.examples).read_text())
     turns.show([[float(id) for id in row] for row in write(prompts[: plan.batch])])
+    if plan.on_gpu:
+        halve()
     for number in range(plan.stretches):
         first = number * plan.batch * plan.steps
         turns.begin()
@@ -26,12 +30,16 @@ def at_work(plan: Plan, turns: Turns, write: Write) -> None:
 
 def regard(plan: Plan, turns: Turns) -> None:
     from regard.decoding.generate import Writing
+    from regard.decoding.scribe import Scribe
     from regard.tasks.reader import Reader
     from regard.tasks.writer import Writer
 
     torch.set_num_threads(plan.threads)
     writer, how = Writer.of(Reader.load(plan.model, plan.device)), Writing(most=plan.most, temperature=0.0)
-    at_work(plan, turns, lambda prompts: [written.tokens for written in writer.generate(prompts, how)])
+    at_work(
+        plan, turns, lambda prompts: [written.tokens for written in writer.generate(prompts, how)],
+        lambda: setattr(writer, "scribe", Scribe(writer.model, "bf16")),
+    )  # fmt: skip
 
 
 def transformers(plan: Plan, turns: Turns) -> None:
@@ -53,7 +61,7 @@ def transformers(plan: Plan, turns: Turns) -> None:
         tokenizer.batch_decode(rows, skip_special_tokens=True)
         return [row[: row.index(end)] if end in row else row for row in rows.tolist()]
 
-    at_work(plan, turns, write)
+    at_work(plan, turns, write, model.bfloat16)
 
 
 CONTENDERS = {"regard": regard, "transformers": transformers}

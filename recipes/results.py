@@ -30,8 +30,9 @@ def append(chapter: str, *, folder: Path = RESULTS, **fields: Any) -> None:
     """Add a result to a chapter, with today's date.
 
     Needs `row`, `data`, `metric`, `command`, and one of `value`, `bands` (LengthBand or dicts with low, high, count and
-    value) and `points` (pairs of numbers, for a metric called "this by that"); takes whatever else is known: split,
-    seed, commit, device, parameters, seconds, flops, signature."""
+    value) and `points` (pairs of numbers, for a metric called "this by that", whose height is drawn as a logarithm if
+    `scale` is "log"); takes whatever else is known: split, seed, commit, device, parameters, seconds, flops, signature,
+    and the `least` and the `most` of what a value is the median of."""
     if not re.fullmatch(r"[a-z0-9-]+", chapter):
         raise Problem(f"a chapter cannot be called {chapter!r}; use lower-case letters, digits and hyphens")
     today = datetime.now(UTC).date().isoformat()
@@ -115,9 +116,7 @@ def _numbers(lines: list[Line]) -> list[str]:
     marks = {signature: f" ({number})" for number, signature in enumerate(_distinct(signed), 1)}
     rows = []
     for row, runs in _rows(lines).items():
-        measured = [
-            [run["value"] for run in runs if (run["metric"], run.get("signature")) == column] for column in columns
-        ]
+        measured = [[run for run in runs if (run["metric"], run.get("signature")) == column] for column in columns]
         rows.append([row, *map(_spread, measured), *_costs(runs)])
     header = [
         "",
@@ -137,10 +136,22 @@ def _curves(lines: list[Line], source: Path) -> list[str]:
     for metric in _distinct(line["metric"] for line in lines):
         chosen = [line for line in lines if line["metric"] == metric]
         picture = _picture(source, chosen[0], "curve")
-        named = [(line["row"] if len(_seeds(chosen)) < 2 else f"{line['row']}, seed {line['seed']}") for line in chosen]
-        _plot_curves(metric, {name: line["points"] for name, line in zip(named, chosen, strict=True)}, picture)
+        _plot_curves(metric, _over_seeds(chosen), picture, log=all(line.get("scale") == "log" for line in chosen))
         parts += [f"### {metric[0].upper()}{metric[1:]}", f"![{metric}]({picture.name})"]
     return parts
+
+
+def _over_seeds(lines: list[Line]) -> dict[str, list[Any]]:
+    """The points of each row; of several seeds at the same lengths, their mean with the least and the most of them."""
+    curves: dict[str, list[Any]] = {}
+    for row, runs in _rows(lines).items():
+        lengths, heights = zip(*(zip(*run["points"], strict=True) for run in runs), strict=True)
+        if len(runs) > 1 and len(set(lengths)) == 1:
+            each = zip(lengths[0], zip(*heights, strict=True), strict=True)
+            curves[row] = [(length, fmean(some), min(some), max(some)) for length, some in each]
+        else:
+            curves |= {row if len(runs) < 2 else f"{row}, seed {run['seed']}": run["points"] for run in runs}
+    return curves
 
 
 def _picture(source: Path, line: Line, last: str) -> Path:
@@ -186,9 +197,12 @@ def _plot(metric: str, labels: list[str], values: dict[str, list[float | None]],
     _save(figure, picture)
 
 
-def _plot_curves(metric: str, curves: dict[str, list[list[float]]], picture: Path) -> None:
+def _plot_curves(metric: str, curves: dict[str, list[list[float]]], picture: Path, log: bool = False) -> None:
+    """`log` is of the height; the length always is."""
     figure, axes = _drawn(metric, curves)
     axes.set_xscale("log")
+    if log:
+        axes.set_yscale("log")
     _save(figure, picture)
 
 
@@ -200,7 +214,10 @@ def _drawn(metric: str, lines: dict[str, list[Any]]) -> tuple[Any, Any]:
     axes = figure.subplots()
     for number, (row, points) in enumerate(lines.items()):
         colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
-        axes.plot(*zip(*points, strict=True), label=row, color=colour, marker=marker, linewidth=1.5, markersize=5)
+        lengths, heights, *ends = zip(*points, strict=True)
+        axes.plot(lengths, heights, label=row, color=colour, marker=marker, linewidth=1.5, markersize=5)
+        if ends:  # of a bar
+            axes.vlines(lengths, *ends, color=colour, linewidth=1)
     height, _, length = metric.partition(" by ")
     axes.set(xlabel=length, ylabel=height)
     axes.grid(axis="y", color="0.9")
@@ -246,11 +263,15 @@ def _seeds(runs: list[Line]) -> list[int]:
     return sorted({run["seed"] for run in runs if "seed" in run})
 
 
-def _spread(values: list[float]) -> str:
-    """The mean, and from where to where the seeds lie when there are several."""
-    if len(values) < 2:
-        return "".join(map(_number, values))
-    return f"{_number(fmean(values))} ({_number(min(values))}–{_number(max(values))})"
+def _spread(runs: list[Line]) -> str:
+    """The mean, and from where to where the seeds lie when there are several, or what was measured of one."""
+    if not runs:
+        return ""
+    middle = _number(fmean(run["value"] for run in runs))
+    known = [float(run[name]) for run in runs for name in ("least", "value", "most") if name in run]
+    if len(runs) < 2 and min(known) == max(known):
+        return middle
+    return f"{middle} ({_number(min(known))}–{_number(max(known))})"
 
 
 def _mean(values: Iterable[float]) -> float | None:

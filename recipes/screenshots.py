@@ -1,10 +1,11 @@
 """Pictures of the page for docs/looking.md: one of each view, and one in the dark.
 
-    python -m recipes.screenshots [--out docs/views] [--encoder FOLDER] [--translator FOLDER] [--writer FOLDER]
+    regard train image DATA/mnist/train-images-idx3-ubyte.gz --model vit-cifar --no-flip --epochs 1 --out runs/digits
+    python -m recipes.screenshots --seer runs/digits --picture digit.png
 
-Models that are not named are those in the box; where it lacks one, another takes its place.  States and gates are those
-of an LSTM that learns first to write dates (two minutes of a CPU core; kept in --work).  Needs playwright and a
-chromium; Pillow, where it is installed, makes the files smaller.
+Other models are those in the box, unless they are named (--encoder, --translator, --writer); where it lacks one,
+another takes its place.  States and gates are those of an LSTM that learns first to write dates (two minutes of a CPU
+core; kept in --work).  Needs playwright and a chromium; Pillow, where it is installed, makes the files smaller.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ class Picture:
 
 
 PICTURES = (
+    Picture("picture.png", "seer", "view=picture"),
     Picture("matrix.png", "translator rnn", "view=matrix&attention=cross"),
     Picture("heads.png", "encoder", "view=heads&layer=2", "it"),
     Picture("grid.png", "encoder", "view=grid"),
@@ -92,6 +94,8 @@ def asked() -> Namespace:
     parser = ArgumentParser(description=__doc__)
     for role, name in BOXED.items():
         parser.add_argument(f"--{role}", type=Path, help=f"its folder; {name} of the box, if not given")
+    parser.add_argument("--seer", type=Path, help="the folder of a model that reads pictures")
+    parser.add_argument("--picture", type=Path, help="for it to look at")
     parser.add_argument("--out", type=Path, default=Path("docs/views"))
     parser.add_argument("--work", type=Path, default=Path("runs/screenshots"), help="where the LSTM is kept")
     parser.add_argument("--chromium", default="/usr/bin/chromium")
@@ -106,6 +110,8 @@ def looks_of(options: Namespace) -> dict[str, Look]:
     given = {role: getattr(options, role) or boxes().get(name) for role, name in BOXED.items()}
     texts = {"encoder": {"text": TEXT}, "translator": {"text": GERMAN}, "writer": {"text": BEGINNING, "write": 12}}
     looks = {role: look(folder, **texts[role]) for role, folder in given.items() if folder}  # type: ignore[arg-type]
+    if options.seer:
+        looks["seer"] = look(options.seer, str(options.picture))
     return {**looks, "rnn": look(dates(options.work), DATE, name="LSTM that writes dates")}
 
 

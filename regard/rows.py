@@ -50,7 +50,10 @@ class Rows:
         return cls(torch.arange(count + 1, dtype=torch.int32, device=device) * length, count * length, length)
 
     def to(self, device: torch.device | str) -> Rows:
-        return Rows(self.offsets.to(device, non_blocking=True), self.total, self.longest)
+        moved = Rows(self.offsets.to(device, non_blocking=True), self.total, self.longest)
+        if "sizes" in self.__dict__ or self.offsets.device.type == "cpu":
+            moved.__dict__["sizes"] = self.sizes
+        return moved
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -63,6 +66,12 @@ class Rows:
     @kept
     def lengths(self) -> Tensor:  # (B,)
         return self.offsets.diff().long()
+
+    @kept
+    def sizes(self) -> Tensor:  # (B,)
+        """The lengths on the CPU, for kernels that are told of them there.  Rows that were moved to a device took them
+        along; otherwise it is waited for."""
+        return self.lengths.cpu()
 
     @property
     def first(self) -> Tensor:  # (B,) where each row's first token lies

@@ -64,7 +64,7 @@ def test_the_page_tells_of_every_view_and_its_picture():
     sources = [path.read_text("utf-8") for path in (ROOT / "regard/viewer/page/views").glob("*.js")]
     shown = re.compile(r'name: "(\w+)",\s+title: "([^"]+)",\s+key: "(\d)"')
     views = [found.groups() for source in sources if (found := shown.search(source))]
-    assert len(views) == 9
+    assert len(views) == 10
     for name, title, key in views:
         assert f"**{key} {title}.**" in PAGE and f"(views/{name}.png)" in PAGE
 

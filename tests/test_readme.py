@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import json
+import math
 import os
 import random
 import re
@@ -14,6 +15,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import wave
+from array import array
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
@@ -36,6 +39,7 @@ ENVIRONMENT = os.environ | {
 }
 TRANSLATING, READING = ("Translate", "Everything else"), ("Read with BERT and its relatives",)  # sections
 WRITING = ("Write with language models",)
+BEYOND = ("Long texts, pictures, sound, preferences",)
 BOX = ("At once",)  # tests/box runs it
 LOOKING = ("Look inside", "Serve")  # tests/test_looking_page.py, and tests/server/test_serving_page.py the like of it
 WORDS = {"a": "ein", "man": "mann", "dog": "hund", "rides": "fährt", "sees": "sieht", "bicycle": "fahrrad", ".": "."}
@@ -46,6 +50,10 @@ QUICK = {  # what makes a command short, by how it begins; the last of several e
     "regard pretrain gpt2": "--vocab 300",  # 256 bytes among them
     "regard pretrain t5": "--vocab 200",  # 100 sentinels among them
     "regard vectors train": "--epochs 1",
+    "regard pretrain reformer": "--vocab 300 --longest 48",
+    "regard pretrain wav2vec2": "--budget 400 --longest 100",
+    "regard train image": "--epochs 1 --batch 4",
+    "regard align": "--most 4 --texts 4 --batch 4 --steps 2 --longest 32",
     "regard finetune": "--epochs 1",
     "regard glue": "--epochs 1",
 }
@@ -94,7 +102,7 @@ def in_python(sections: tuple[str, ...], call: str, more: str) -> str:
 
 @pytest.mark.parametrize("language", ["sh", "python"])
 def test_no_block_is_left_out(language):
-    tried = blocks(language, BOX + TRANSLATING + READING + WRITING + LOOKING)
+    tried = blocks(language, BOX + TRANSLATING + READING + WRITING + BEYOND + LOOKING)
     assert len(tried) == README.count(f"```{language}\n") > 0
 
 
@@ -256,6 +264,51 @@ def test_every_command_of_writing_and_the_python_run(workplace, run_all, capsys)
     runpy.run_path("readme.py")
     *_, last = capsys.readouterr().out.splitlines()
     assert float(last) < 0
+
+
+# Long texts, pictures, sound, preferences
+
+
+def make_pictures_and_sounds(folder: Path) -> None:
+    from PIL import Image
+
+    for name, count in (("train", 6), ("dev", 2)):
+        for label, colour in (("red", (200, 0, 0)), ("blue", (0, 0, 200))):
+            place = folder / "photos" / name / label
+            place.mkdir(parents=True)
+            for number in range(count):
+                Image.new("RGB", (32, 32), colour).save(place / f"{number}.png")
+    (folder / "photos/new").mkdir()
+    Image.new("RGB", (32, 32), (200, 0, 0)).save(folder / "photos/new/one.png")
+    (folder / "recordings").mkdir()
+    for name, pitch in (("one", 300), ("two", 500), ("three", 800)):
+        with wave.open(str(folder / f"recordings/{name}.wav"), "wb") as file:
+            file.setnchannels(1), file.setsampwidth(2), file.setframerate(8000)
+            file.writeframes(array("h", (int(9000 * math.sin(pitch * n / 8000)) for n in range(8000))).tobytes())
+    said = "".join(f"recordings/{name}.wav\t{name}\n" for name in ("one", "two", "three"))
+    for name in ("said", "said-dev"):
+        (folder / f"{name}.tsv").write_text("path\ttext\n" + said)
+
+
+def test_every_command_of_what_lies_beyond_runs(workplace, run_all, monkeypatch):
+    make_examples(workplace)
+    make_pictures_and_sounds(workplace)
+    pairs = [
+        {"prompt": "the cat", "chosen": f" sat {n * 'and '}", "rejected": f" too {n * 'dog '}"} for n in range(1, 9)
+    ]
+    for name in ("pairs", "pairs-dev"):
+        (workplace / f"{name}.jsonl").write_text("".join(f"{json.dumps(pair)}\n" for pair in pairs))
+    (workplace / "prompts.txt").write_text("the cat\nthe dog sat\n")
+    command = made_small("regard pretrain gpt2-small books.txt --out runs/gpt2")
+    monkeypatch.setattr(sys, "argv", shlex.split(command))
+    with pytest.raises(SystemExit):
+        main()
+    printed = run_all(BEYOND)
+    assert printed["regard classify"].split("\t")[0] in ("red", "blue")
+    assert printed["regard transcribe"].count("\n") == 1
+    assert {path.name for path in (workplace / "runs").iterdir()} == {
+        "reformer", "photos", "sound", "words", "gpt2", "reward", "aligned", "direct",
+    }  # fmt: skip
 
 
 # The tree

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from recipes.results import append, read, write
+from recipes.results import _over_seeds, append, read, write
 from regard.errors import Problem
 from regard.tasks.metrics import LengthBand
 
@@ -187,3 +187,17 @@ def test_bands_computed_differently_are_not_averaged(tmp_path):
     text = page(tmp_path)
     assert cells(text, "case:lc") == ["30.00"] and cells(text, "case:mixed") == ["10.00"]
     assert len(list(tmp_path.glob("*.svg"))) == text.count("### BLEU by length") == 2
+
+
+def test_points_of_several_seeds_have_bars(tmp_path):
+    about = {"data": "GLUE", "metric": "score by FLOPs", "command": "c", "folder": tmp_path}
+    for seed, last in ((0, 60.0), (1, 62.0), (2, 67.0)):
+        append("objectives", row="masked", points=[(1e14, 50.0 + seed), (1e15, last)], seed=seed, **about)
+    append("objectives", row="next", points=[(1e14, 49.0)], seed=0, **about)
+    append("objectives", row="next", points=[(1e15, 55.0)], seed=1, **about)  # elsewhere: a curve of its own
+    lines = [line for line in read(tmp_path / "objectives.jsonl") if "points" in line]
+    curves = _over_seeds(lines)
+    assert curves["masked"] == [(1e14, 51.0, 50.0, 52.0), (1e15, 63.0, 60.0, 67.0)]
+    assert curves["next, seed 0"] == [[1e14, 49.0]] and curves["next, seed 1"] == [[1e15, 55.0]]
+    [page] = write(tmp_path)
+    assert "score-by-flops" in page.read_text() and list(tmp_path.glob("*.svg"))

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from regard.attention.attend import attend
+from regard.attention.attend import padded
+from regard.attention.fixed import FixedRoom
 from regard.attention.mask import Mask
 from regard.attention.memory import Memory, Room
-from regard.attention.position import POSITIONS
+from regard.attention.position import POSITIONS, Rotary
+from regard.attention.route import Route
 from regard.attention.score import Score, make_score
-from regard.attention.step import attend_in_room
+from regard.attention.step import attend_in_place, attend_in_room
 from regard.errors import UsageProblem
 from regard.rows import Rows
 
@@ -48,12 +50,14 @@ class Attention(nn.Module):
         self.score = make_score(config.score, size)
         self.position = POSITIONS[config.positions](config.heads, size)
         self.heads, self.dropout = config.heads, config.dropout
+        self.turned = isinstance(self.position, Rotary)  # by places, which nobody else asks for
+        self.route = Route()  # a family may have another
         self.watchers: list[Watcher] = []  # see watch()
 
-    def remember(self, x: Tensor, rows: Rows, start: Tensor | int = 0) -> Memory:
-        """Keys and values of x, (N, W), whose rows begin at place `start`."""
-        k = self.position.keys(self.split(self.k(x)), rows.at + start)
-        return Memory(self.score.keys(k), self.split(self.v(x)), rows)
+    def remember(self, x: Tensor, rows: Rows, start: Tensor | int = 0, drawn: Any = None) -> Memory:
+        """Keys and values of x, (N, W), whose rows begin at place `start`; `drawn` is what chance decided before."""
+        k = self.position.keys(self.split(self.k(x)), rows.at + start if self.turned else rows.at)
+        return self.route.remember(x, Memory(self.score.keys(k), self.split(self.v(x)), rows), drawn)
 
     def forward(
         self,
@@ -65,24 +69,55 @@ class Attention(nn.Module):
         bias: Tensor | None = None,
     ) -> Tensor:
         """Each token of x, (N, W), looks at the memory of its row; a bias, (B or 1, H, Q, K), is the stack's own."""
-        q = self.split(self.q(x))
-        own = self.position.bias(q, rows, memory.rows, mask)
-        bias = own if bias is None else bias if own is None else own + bias
-        q = self.score.queries(self.position.queries(q, rows.at + start))
+        q, bias = self.placed(x, memory, rows, mask, start, bias)
         out = self.look(q, memory, rows, mask, bias)
         for watcher in self.watchers:
             watcher(q, memory.flat() if isinstance(memory, Room) else memory, rows, self.score, mask, bias)
         return self.out(out.flatten(1))  # (N, H, D) -> (N, W)
 
+    def scores(
+        self,
+        x: Tensor,
+        memory: Memory | Room,
+        rows: Rows,
+        mask: Mask | None = None,
+        start: Tensor | int = 0,
+        bias: Tensor | None = None,
+    ) -> Tensor:  # (B, H, Q, K)
+        """What the softmax is of, the bias among it: a stack may hand it up to the next layer."""
+        q, bias = self.placed(x, memory, rows, mask, start, bias)
+        logits = self.score.logits(padded(q, rows), keys_of(memory))
+        return logits if bias is None else logits + bias
+
+    def placed(
+        self, x: Tensor, memory: Memory | Room, rows: Rows, mask: Mask | None, start: Tensor | int, bias: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Queries, (N, H, D), that know where they stand, and all that is added to the logits."""
+        q = self.split(self.q(x))
+        own = self.position.bias(q, rows, memory.rows, mask)
+        bias = own if bias is None else bias if own is None else own + bias
+        return self.score.queries(self.position.queries(q, rows.at + start if self.turned else rows.at)), bias
+
     def look(
         self, q: Tensor, memory: Memory | Room, rows: Rows, mask: Mask | None, bias: Tensor | None
     ) -> Tensor:  # (N, H, D)
         dropout = self.dropout if self.training else 0.0
+        if isinstance(memory, FixedRoom) and self.score.fused:
+            return attend_in_place(q, memory, score=self.score, bias=bias)
         if isinstance(memory, Room):
             if self.score.fused and not dropout:
                 return attend_in_room(q, memory, rows, score=self.score, mask=mask, bias=bias)
             memory = memory.flat()
-        return attend(q, memory, rows, score=self.score, mask=mask, bias=bias, dropout=dropout)
+        return self.route(q, memory, rows, self.score, mask, bias, dropout)
 
     def split(self, x: Tensor) -> Tensor:  # (N, H * D) -> (N, H, D)
         return x.unflatten(-1, (self.heads, -1))
+
+
+def keys_of(memory: Memory | Room) -> Tensor:  # (B, H, K, D)
+    """Keys in a grid, wherever they lie."""
+    if isinstance(memory, FixedRoom):
+        return memory.keys.flatten(0, 2)[memory.rows.cells].transpose(1, 2)
+    if isinstance(memory, Room):
+        return memory.keys[:, : memory.rows.longest].transpose(1, 2)
+    return padded(memory.k, memory.rows)

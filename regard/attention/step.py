@@ -1,4 +1,7 @@
-"""Attention on a memory in a grid, whose rows differ in what they have filled: a step of writing."""
+"""Attention on a memory in a grid, whose rows differ in what they have filled: a step of writing.
+
+Letters: S sentences, K beams of each, N = S * K queries, T places of a row, H heads, D size of a head.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention.attend import allowed_places
+from regard.attention.fixed import FixedRoom
 from regard.attention.mask import Mask
 from regard.attention.memory import Room
 from regard.attention.score import Score
@@ -37,3 +41,19 @@ def allowed_in_step(rows: Rows, memory_rows: Rows, mask: Mask | None) -> Tensor 
     """Where a query may look at a key.  One that stands last in its row has nothing ahead of it."""
     alone = rows.longest == 1 and mask is not None and mask.band == (None, 0)
     return allowed_places(rows, memory_rows, None if alone else mask)
+
+
+def attend_in_place(
+    q: Tensor,  # (N, H, D)
+    room: FixedRoom,
+    *,
+    score: Score,  # a fused one
+    bias: Tensor | None = None,  # (N, H, 1, T), added to the logits
+) -> Tensor:  # (N, H, D)
+    """One query a row, which stands last; those of a sentence look at the places of all its rows together."""
+    rows = room.rows
+    Q = q.unflatten(0, (len(room.keys), -1)).transpose(1, 2)  # (S, H, K, D)
+    K, V = (grid[:, : rows.longest].flatten(1, 2).transpose(1, 2) for grid in (room.keys, room.values))
+    added = rows.added if bias is None else rows.added + rows.spread(bias)
+    out = F.scaled_dot_product_attention(Q, K, V, attn_mask=added, scale=score.scale)
+    return out.transpose(1, 2).flatten(0, 1)

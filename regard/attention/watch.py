@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -18,11 +18,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.attend import allowed_places, attention_weights, padded
+from regard.attention.attend import allowed_places, padded
 from regard.attention.attention import Attention, Watcher
 from regard.attention.mask import Mask
-from regard.attention.memory import Memory
+from regard.attention.memory import Memory, Room
 from regard.attention.position import Position
+from regard.attention.route import Route
+from regard.attention.route_window import Chosen
 from regard.attention.score import Score
 from regard.errors import UsageProblem
 from regard.rows import Rows
@@ -40,7 +42,7 @@ def watch(
     watched = [(name, attention) for name, attention in attentions.items() if fnmatchcase(name, layers)]
     if not watched and layers != "*":
         raise UsageProblem(f"no attention is called {layers!r}; there are: {', '.join(attentions) or 'none'}")
-    watchers = [_watcher(seen.setdefault(name, []), heads, rows) for name, _ in watched]
+    watchers = [_watcher(one.route, seen.setdefault(name, []), heads, rows) for name, one in watched]
     for (_, attention), watcher in zip(watched, watchers, strict=True):
         attention.watchers.append(watcher)
     try:
@@ -50,16 +52,21 @@ def watch(
             attention.watchers.remove(watcher)
 
 
-def _watcher(calls: list[list[Tensor]], heads: Sequence[int] | None, chosen: Sequence[int] | None) -> Watcher:
+def _watcher(
+    route: Route, calls: list[list[Tensor]], heads: Sequence[int] | None, chosen: Sequence[int] | None
+) -> Watcher:
+    plain = type(route) is Route  # others may decide for all heads together where to look
+
     @torch.no_grad()
     def look(q: Tensor, memory: Memory, rows: Rows, score: Score, mask: Mask | None, bias: Tensor | None) -> None:
         if chosen is not None:
             index = torch.as_tensor(chosen, device=q.device)
             q, memory, rows, mask, bias = _of_rows(index, q, memory, rows, mask, bias)
-        if heads is not None:
+        if heads is not None and plain:
             memory = replace(memory, k=memory.k[:, heads], v=memory.v[:, heads])
             q, bias = q[:, heads], bias if bias is None or bias.shape[1] == 1 else bias[:, heads]
-        weights = attention_weights(q, memory, rows, score, mask, bias)  # (B, H, Q, K)
+        weights = route.weights(q, memory, rows, score, mask, bias)  # (B, H, Q, K)
+        weights = weights if heads is None or plain else weights[:, heads]
         sizes = zip(weights, rows.lengths.tolist(), memory.rows.lengths.tolist(), strict=True)
         calls.append([w[:, :queries, :keys].clone() for w, queries, keys in sizes])
 
@@ -70,7 +77,9 @@ def _of_rows(chosen: Tensor, q: Tensor, memory: Memory, rows: Rows, mask: Mask |
     """The same question, asked of the chosen rows alone."""
     tokens, fewer = rows.tokens_of(chosen)
     memory = memory.select(chosen)
-    if mask is not None and mask.band is None:  # a mask may depend on the row: give it the numbers it knows
+    if isinstance(mask, Chosen):
+        mask = mask.select(tokens, fewer, chosen)
+    elif mask is not None and mask.band is None:  # a mask may depend on the row: give it the numbers it knows
         whole = mask
         mask = Mask(lambda row, query, key: whole.allows(chosen[row], query, key))
     if bias is not None:
@@ -91,6 +100,7 @@ class Call:
     given: Tensor | None  # (B or 1, H, Q, K) the stack's bias
     score: Score
     position: Position
+    route: Route = field(default_factory=Route)
 
     @property
     def has_bias(self) -> bool:
@@ -105,13 +115,15 @@ class Call:
         return own if self.given is None else self.given if own is None else own + self.given
 
     def weights(self) -> Tensor:  # (B, H, Q, K)
-        return attention_weights(self.queries(), self.memory, self.rows, self.score, self.mask, self.bias())
+        return self.route.weights(self.queries(), self.memory, self.rows, self.score, self.mask, self.bias())
 
     def scores(self) -> Tensor:  # (B, H, Q, K)
         """What the softmax is of; -inf where a query may not look."""
         logits = self.score.logits(padded(self.queries(), self.rows), padded(self.memory.k, self.memory.rows))
         bias, allowed = self.bias(), allowed_places(self.rows, self.memory.rows, self.mask)
         logits = logits if bias is None else logits + bias
+        if type(self.route) is not Route:
+            return logits.masked_fill(self.weights() == 0, -torch.inf)
         return logits if allowed is None else logits.masked_fill(~allowed, -torch.inf)
 
 
@@ -129,14 +141,15 @@ def collect(model: nn.Module) -> Iterator[list[Call]]:
 
 def _collector(name: str, attention: Attention, calls: list[Call]) -> Any:
     # copies, which are small: who asks for weights later asks for those of today, whatever the model learns till then
-    score, position = deepcopy(attention.score), deepcopy(attention.position)
+    score, position, route = deepcopy(attention.score), deepcopy(attention.position), deepcopy(attention.route)
 
     @torch.no_grad()
     def look(_: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
         x, memory, rows, mask, start, bias = asked(*given, **named)
         q = attention.split(attention.q(x)).detach()
-        memory = Memory(memory.k.detach(), memory.v.detach(), memory.rows)
-        calls.append(Call(name, q, memory, rows, mask, rows.at + start, bias, score, position))
+        memory = memory.flat() if isinstance(memory, Room) else memory
+        memory = replace(memory, k=memory.k.detach(), v=memory.v.detach())
+        calls.append(Call(name, q, memory, rows, mask, rows.at + start, bias, score, position, route))
 
     return look
 
@@ -163,8 +176,8 @@ def brief(step: Call) -> Call:
 def joined(steps: Sequence[Call]) -> Call:
     """The calls by which one layer read a text, a part after the other, as one call that looks where they looked."""
     first, last = steps[0], steps[-1]
-    if len(steps) == 1:
-        return first
+    if len(steps) == 1 or last.route.anew:
+        return last
     rows = Rows.of([sum(step.rows.total for step in steps)], first.q.device)
     q, places = torch.cat([step.q for step in steps]), torch.cat([step.places for step in steps])
     one = replace(first, q=q, places=places, rows=rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
 @app.command()
 def look(
-    text: Annotated[str | None, Argument(help="What the model reads; - reads it from stdin.")] = None,
+    text: Annotated[
+        str | None, Argument(help="What the model reads: a text, or a picture's or recording's path; -: stdin.")
+    ] = None,
     model: Boxed = None,
     second: Annotated[str | None, Option(metavar="TEXT", help="A second text, read together with the first.")] = None,
     target: Annotated[
@@ -30,9 +33,10 @@ def look(
         Path | None,
         Option("-o", "--out", help="Write .html, .png, .svg, .pdf, .json or .npz; by default a page is served."),
     ] = None,
-    view: Annotated[Literal["matrix", "heads", "grid", "rollout"], Option(help="What is shown first, or drawn.")] = (
-        "matrix"
-    ),
+    view: Annotated[
+        Literal["matrix", "heads", "grid", "rollout", "picture"] | None,
+        Option(help="What is shown first, or drawn; by default the matrix, or the picture."),
+    ] = None,
     attention: Annotated[
         str | None, Option(help="encoder, decoder or cross; by default cross, where there is one.")
     ] = None,
@@ -55,7 +59,7 @@ def look(
     from regard.viewer.saving import check_format, save
     from regard.viewer.view import View
 
-    chosen = View(view, attention, layer, head, words)
+    chosen = View(view or View.name, attention, layer, head, words)
     if out:
         check_format(out)
     else:
@@ -66,6 +70,8 @@ def look(
     else:
         asked |= {"text": read_text(text, encoding), "device": device}
         looks = [run(one, **asked) for one in (model or boxed("look"), with_) if one]
+    if view is None and looks[0].pictures:
+        chosen = replace(chosen, name="picture")
     if out is None:
         serve(looks, chosen.hash(), host, port, open_ and sys.stdout.isatty())
     for path in save(looks, out, chosen) if out else []:

@@ -104,6 +104,30 @@ def probe(
         print(one)
 
 
+@bench_app.command("all", context_settings=PASSED_ON)
+def bench_all(context: typer.Context) -> None:
+    """All of them, one after the other; `regard bench all --help` tells its options."""
+    from regard.commands.bench import bench as run
+
+    raise typer.Exit(run("all", context.args))
+
+
+@bench_app.command("train", context_settings=PASSED_ON)
+def bench_train(context: typer.Context) -> None:
+    """Training from the first step, beside the reference library's; `regard bench train --help` tells its options."""
+    from regard.commands.bench import bench as run
+
+    raise typer.Exit(run("train", context.args))
+
+
+@bench_app.command("scaling", context_settings=PASSED_ON)
+def bench_scaling(context: typer.Context) -> None:
+    """How time and memory grow with sizes; `regard bench scaling --help` tells its options."""
+    from regard.commands.bench import bench as run
+
+    raise typer.Exit(run("scaling", context.args))
+
+
 @bench_app.command("finetune", context_settings=PASSED_ON)
 def bench_finetune(context: typer.Context) -> None:
     """Fine-tuning, beside the reference library's Trainer; `regard bench finetune --help` tells its options."""

@@ -27,7 +27,7 @@ ChangedData = Annotated[bool, Option("--allow-changed-data", help="Go on though 
 Precision = Annotated[Literal["", "float32", "bf16"], Option(help="Of the arithmetic; by default bf16 on a GPU.")]
 
 # of examples, columns by name or by number from 1; what is not said is guessed
-Task = Literal["classify", "pair", "similar", "regress", "choose", "tag", "answer"]
+Task = Literal["classify", "pair", "similar", "regress", "choose", "tag", "answer", "reward", "image", "transcribe"]
 Texts = Annotated[list[str] | None, Argument(help="A text, or those that belong together; by default lines are read.")]
 File = Annotated[
     Path | None, Option(help="CSV, TSV, JSON lines, Parquet, or lines with tabs between texts; by default stdin.")

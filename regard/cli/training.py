@@ -93,13 +93,16 @@ def train_translate(
 @app.command()
 def pretrain(
     model: Annotated[str, Argument(help="A preset; or a folder or a name on the hub, to go on from.")],
-    texts: Annotated[list[Path], Argument(help="Text, a blank line between documents; JSON lines; Parquet.")],
+    texts: Annotated[
+        list[Path],
+        Argument(help="Text, a blank line between documents; JSON lines; Parquet; of sound, folders and tables of it."),
+    ],
     dev: Annotated[list[Path] | None, Option(help="Held-out text, to see the loss on; several times.")] = None,
     objective: Annotated[
         str,
         Option(
             help="masked, masked+next-sentence, masked+order, replaced, distilled; of language models next, before, "
-            "both, around; of a T5 spans; by default the paper's own."
+            "both, around; of a T5 spans; of sound contrast; by default the paper's own."
         ),
     ] = PRETRAINING.objective,
     pieces: Annotated[

@@ -100,14 +100,15 @@ def classify(
     encoding: Encoding = "utf-8",
     device: Device = None,
 ) -> None:
-    """Label texts or pairs of texts, each with its probability; or give them numbers."""
+    """Label texts, pairs of texts or pictures, each with its probability; or give them numbers."""
     how = reading(text, second, header=header, encoding=encoding)
-    tasks = ("classify", "pair", "similar", "regress")
+    tasks = ("classify", "pair", "similar", "regress", "reward", "image")
     for found in predicted(tasks, model or boxed("classify"), texts, file, how, device):
         if json_:
             print(json.dumps(as_json(found), ensure_ascii=False))
         else:
-            print(f"{found:.4f}" if isinstance(found, float) else f"{found.label}\t{found.probability:.4f}", flush=True)
+            row = f"{found:.4f}" if isinstance(found, float) else f"{found.label}\t{found.probability:.4f}"
+            print(f"{row}\t{found.picture}" if getattr(found, "picture", "") else row, flush=True)
 
 
 @app.command()

@@ -13,7 +13,7 @@ import regard
 from regard.config import did_you_mean
 from regard.errors import Problem, UsageProblem
 
-BENCHMARKS = ("embed", "finetune", "generate", "memory", "tokenize", "translate")
+BENCHMARKS = ("all", "embed", "finetune", "generate", "memory", "scaling", "tokenize", "train", "translate")
 ROOT = Path(regard.__file__).parent.parent
 
 

@@ -11,6 +11,9 @@ from regard.errors import UsageProblem
 if TYPE_CHECKING:
     from regard.tasks.finetuned import Finetuned
 
+IMAGE = "image"  # the task of pictures, which have a run of their own
+TRANSCRIBE = "transcribe"  # likewise of sound
+
 
 def finetune(
     model: str | Path,
@@ -34,8 +37,19 @@ def finetune(
     from regard.commands.vector_start import begin_from, vectors_for
     from regard.tasks.finetuned import TASKS
 
+    if task == IMAGE:
+        from regard.commands.pictures import finetune_pictures
+
+        how = {"out": out, "set": set, "allow_changed_data": allow_changed_data}
+        return finetune_pictures(model, tokenizer=tokenizer, **how, **settings)
+    if task == TRANSCRIBE:
+        from regard.commands.transcribing_run import TranscribingRun
+
+        folder = Path(out) if out else Path("runs") / f"{task}-{Path(model).name}"
+        told = {name: str(value) if isinstance(value, Path) else value for name, value in settings.items()}
+        return TranscribingRun(update(FINETUNING, told), str(model), folder).write(set, allow_changed_data)
     if task not in TASKS:
-        raise UsageProblem(f"no task is called {task!r}; {did_you_mean(task, TASKS)}")
+        raise UsageProblem(f"no task is called {task!r}; {did_you_mean(task, (*TASKS, IMAGE, TRANSCRIBE))}")
     folder = Path(out) if out else Path("runs") / f"{task}-{Path(model).name}"
     told = {name: str(value) if isinstance(value, Path) else value for name, value in settings.items()}
     run = FinetuningRun(update(FINETUNING, told), str(model), task, folder)

@@ -58,7 +58,8 @@ class FinetuningRun:
         finetuned.reader.model.to(device)
         examples = self.task.examples(finetuned.reader, self.train)
         training = self.training(len(examples), finetuned.reader.model, device)
-        objective = with_language(self.task, finetuned.reader.model, settings.language_weight)
+        weight = self.task.language_weight if settings.language_weight is None else settings.language_weight
+        objective = with_language(self.task, finetuned.reader.model, weight)
         if is_first():
             begun = {"name": self.model, "task": self.name, **to_dict(config)}
             claim(self.folder, {"settings": to_dict(settings), "model": begun})

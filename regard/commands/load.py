@@ -19,7 +19,7 @@ def load(model: str | Path, device: str | None = None) -> Translator | Reader | 
     is fetched unless the cache has it.  Encoders read, translators translate, and what was fine-tuned does its task."""
     from regard.box import boxes
     from regard.checkpoints.hub import fetched
-    from regard.models import FAMILIES, PUBLISHED_TRANSLATORS
+    from regard.models import FAMILIES, HEARERS, PUBLISHED_TRANSLATORS, SEERS
     from regard.models.folder import CONFIG, read_json
     from regard.tasks.finetuned import finetuned
     from regard.tasks.reader import Reader
@@ -34,6 +34,15 @@ def load(model: str | Path, device: str | None = None) -> Translator | Reader | 
     family, _ = read_json(folder / CONFIG)
     if family in (*FAMILIES, *PUBLISHED_TRANSLATORS):
         return Translator.load(folder, device)
+    if family in SEERS:
+        from regard.tasks.image import PictureReader, seen
+
+        return seen(PictureReader.load(folder, device))  # type: ignore[return-value]
+    if family in HEARERS:
+        from regard.tasks.listener import Listener
+        from regard.tasks.transcribe import transcriber
+
+        return transcriber(Listener.load(folder, device))  # type: ignore[return-value]
     reader = Reader.load(folder, device)
     found = finetuned(reader)
     return Writer.of(reader) if found is reader and reader.tells else found
@@ -51,11 +60,13 @@ def load_translator(model: str | Path | Translator, device: str | None = None) -
 def load_reader(model: str | Path | Reader | Finetuned, device: str | None = None) -> Reader:
     from regard.tasks.finetuned import Finetuned
     from regard.tasks.reader import Reader
+    from regard.tasks.translate import Translator
 
     found = load(model, device) if isinstance(model, str | Path) else model
     found = found.reader if isinstance(found, Finetuned) else found
     if not isinstance(found, Reader):
-        raise Problem(f"{model} is a translator; give the folder of an encoder, such as BERT")
+        what = "is a translator" if isinstance(found, Translator) else "does not read text"
+        raise Problem(f"{model} {what}; give the folder of an encoder, such as BERT")
     return found
 
 

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 TOGETHER = 1024  # inputs answered at once, so that a stream of any length needs bounded memory
 TABLES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".json", ".parquet")
-KINDS: dict[str, Any] = {"similar": "pair", "tag": "classify", "answer": "pair"}  # whose tables are another's
+KINDS: dict[str, Any] = {  # whose tables are another's
+    "similar": "pair", "tag": "classify", "answer": "pair", "reward": "classify",
+}  # fmt: skip
 LEAST = {"pair": 2, "similar": 2, "answer": 2, "choose": 3}  # texts that belong together; of others one will do
 
 
@@ -31,7 +33,7 @@ def predict(
         yield from finetuned.predict(some)
 
 
-classify = partial(predict, tasks=("classify", "pair", "similar", "regress"))
+classify = partial(predict, tasks=("classify", "pair", "similar", "regress", "reward", "image"))
 choose = partial(predict, tasks=("choose",))
 tag = partial(predict, tasks=("tag",))
 answer = partial(predict, tasks=("answer",))
@@ -45,6 +47,8 @@ def inputs_of(texts: tuple[str, ...], file: Path | None, task: str, reading: Rea
 
     if texts and file:
         raise UsageProblem(f"both a text, {texts[0]!r}, and the file {file} are given; leave one of them out")
+    if task == "image":
+        return pictures_of(texts, file, reading)
     if texts:
         return iter([alone(texts)])
     if file and any(suffix in TABLES for suffix in file.suffixes):
@@ -52,6 +56,15 @@ def inputs_of(texts: tuple[str, ...], file: Path | None, task: str, reading: Rea
         return map(alone, read_texts(file, KINDS.get(task, task), Columns.of(reading), **how))
     lines = enumerate(read_lines(file or "-", reading.encoding), 1)
     return (alone(texts_in(line, task, f"{file or 'standard input'}, line {number}")) for number, line in lines)
+
+
+def pictures_of(paths: tuple[str, ...], file: Path | None, reading: Reading) -> Iterator[str]:
+    """Each path is a picture, or a folder of them; a file has a path a line."""
+    from regard.data.images import files_below
+    from regard.data.lines import read_lines
+
+    for path in paths or read_lines(file or "-", reading.encoding):
+        yield from map(str, files_below(Path(path))) if Path(path).is_dir() else [path]
 
 
 def texts_in(line: str, task: str, place: str) -> tuple[str, ...]:

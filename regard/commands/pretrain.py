@@ -10,6 +10,7 @@ from regard.config import update
 from regard.errors import UsageProblem
 
 if TYPE_CHECKING:
+    from regard.tasks.listener import Listener
     from regard.tasks.reader import Reader
     from regard.tasks.translate import Translator
 
@@ -25,15 +26,18 @@ def pretrain(
     set: tuple[str, ...] = (),
     allow_changed_data: bool = False,
     **settings: Any,
-) -> Reader | Translator:
-    """Pretrain an encoder, a language model or a T5; in a folder that holds the same run already, go on with it.
+) -> Reader | Translator | Listener:
+    """Pretrain an encoder, a language model, a T5 or a model of sound; in a folder that holds the same run already, go
+    on with it.
 
     `model` is a preset, or a folder or a name on the hub to go on from; a preset learns its vocabulary from the text
     unless a tokenizer is given.  A `teacher` is an encoder to be distilled.  `corpus` is where the encoded text goes,
     so that runs can share it.  `settings` are the fields of PretrainingSettings: dev, objective, steps, ...
     """
     from regard.commands.counting_run import count
+    from regard.commands.hearing_run import HearingRun
     from regard.commands.language_run import LanguageRun, is_language
+    from regard.commands.listeners import is_sound
     from regard.commands.pretraining_run import PretrainingRun
     from regard.commands.settings import PRETRAINING
     from regard.commands.spans_run import SpansRun, is_spans
@@ -47,6 +51,10 @@ def pretrain(
     wanted = update(PRETRAINING, {"texts": [str(path) for path in texts], **told})
     vectors = vectors_for(wanted.vectors, str(model), set)
     place = Path(corpus) if corpus else folder / "corpus"
+    if is_sound(model, wanted.objective):
+        if teacher or tokenizer or vectors:
+            raise UsageProblem("a model of sound has no use for a teacher, a tokenizer or word vectors; leave them out")
+        return HearingRun(wanted, str(model), folder, place).hear(set, allow_changed_data)
     if is_spans(str(model), wanted.objective):
         if teacher:
             raise UsageProblem(f"spans have no use for a teacher; leave out {teacher}")

@@ -50,6 +50,9 @@ OWN = {  # what the papers ask, and how their vocabularies are made
     "distilbert": ("distilled", "wordpiece"),
     "albert": ("masked+order", "unigram"),
     "electra": ("replaced", "wordpiece"),
+    "longformer": ("masked", "byte-bpe"),
+    "linformer": ("masked", "byte-bpe"),
+    "reformer": ("next", "byte-bpe"),
     "bigram": ("next", "words"),
     "openai-gpt": ("next", "byte-bpe"),
     "gpt2": ("next", "byte-bpe"),
@@ -123,7 +126,7 @@ class PretrainingRun:
         return self.settings.pieces or OWN[family_of(self.model)][1]
 
     def special(self, kind: str) -> tuple[str, ...]:
-        return ROBERTA if family_of(self.model) == "roberta" else ENCODER
+        return ROBERTA if family_of(self.model) in ("roberta", "longformer") else ENCODER
 
     def sample(self) -> Iterator[str]:
         """Text to learn a vocabulary from."""

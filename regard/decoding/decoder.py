@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol, TypeVar
 
 import torch
@@ -64,8 +65,14 @@ class Ends:
     def allowed(self, logits: Tensor) -> Tensor:  # (B, V) -> (B, V), in place
         """-inf for what may not be written; the others share its probability."""
         if self.never:
-            logits.index_fill_(-1, torch.tensor(self.never, device=logits.device), -torch.inf)
+            logits.index_fill_(-1, index_of(self.never, logits.device), -torch.inf)
         return logits
+
+
+@lru_cache(maxsize=16)
+def index_of(tokens: tuple[int, ...], device: torch.device) -> Tensor:
+    """Kept on the device: every step asks for it, and one that is recorded cannot fetch it from elsewhere."""
+    return torch.tensor(tokens, device=device)
 
 
 def prompted(prompts: Tokens) -> tuple[Tokens, Tensor]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -15,8 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.decoding.best import best
-from regard.decoding.sample import Sampling
+from regard.decoding.choosing import Choosing, Sampling
+from regard.decoding.flow import Flow, Text, groups
+from regard.decoding.lines import lines_of
+from regard.decoding.scribe import Scribe
 from regard.errors import UsageProblem
 from regard.layers.packed import packed
 from regard.rows import Tokens
@@ -132,6 +134,10 @@ class Draft:
         """There is no place from which to read its last token."""
         return len(self.ids) - self.first > limits.places
 
+    def turn_over(self, limits: Limits) -> None:
+        """Read only the last tokens from now on."""
+        self.first = len(self.ids) - max(limits.places // 2, 1)
+
     def written(self) -> Written:
         return Written(self.prompt, self.text, self.why, self.ids[self.given :], self.log_probability)
 
@@ -151,6 +157,11 @@ def generate(model: Any, drafts: Sequence[Draft], limits: Limits, how: Writing =
     """Go on with texts, none of them empty, and hand out what is new of each as soon as it can be read."""
     if not drafts:
         return
+    if isinstance(model, Scribe):
+        if model.fits:
+            yield from flowing(model, drafts, limits, how)
+            return
+        model = model.hand
     batch = _Batch(model, list(drafts), limits, how)
     while batch.drafts:
         tokens, gains = batch.choose()
@@ -160,12 +171,40 @@ def generate(model: Any, drafts: Sequence[Draft], limits: Limits, how: Writing =
         batch.go_on(tokens)
 
 
+def flowing(scribe: Scribe, drafts: Sequence[Draft], limits: Limits, how: Writing) -> Iterator[Piece]:
+    """The same in slots: a draft's goes to the next when it is done, or has no place left and is read anew."""
+    choosing = choosing_of(limits, how)
+    for slots, places, some in groups(scribe, [text_of(draft, limits) for draft in drafts], 1):
+        with lines_of(scribe, slots, places, choosing, limits.end) as stage:
+            flow = Flow(stage, some)
+            for told in flow.steps():
+                for text, (token, gain) in told:
+                    draft: Draft = text.about
+                    if piece := draft.add(int(token), gain, limits):
+                        yield piece
+                    text.left = 0 if draft.why == "end" else text.left - 1
+                    text.done = draft.why is not None or not text.left
+                    if draft.why is None and not text.left:
+                        draft.turn_over(limits)
+                        flow.waiting.append(text_of(draft, limits))
+
+
+def text_of(draft: Draft, limits: Limits) -> Text:
+    """What is left to write of a draft, as far as there are places."""
+    *before, last = draft.ids[draft.first :]
+    return Text(before, last, min(draft.how.most - len(draft.ids) + draft.given, limits.places - len(before)), draft)
+
+
+def choosing_of(limits: Limits, how: Writing) -> Choosing:
+    return Choosing(replace(how.sampling, seed=0), how.penalty, limits.vocab, limits.never)
+
+
 class _Batch:
     """The drafts still being written, and where the model stands in each."""
 
     def __init__(self, model: Any, drafts: list[Draft], limits: Limits, how: Writing):
         self.model, self.drafts, self.limits, self.how = model, drafts, limits, how
-        self.device = next(model.parameters()).device
+        self.device, self.choosing = next(model.parameters()).device, choosing_of(limits, how)
         self.read()
         self.seen = None if how.penalty == 1 else self.tokens_seen()  # (B, V) bool
 
@@ -188,18 +227,11 @@ class _Batch:
 
     def choose(self) -> tuple[Tensor, Tensor]:
         """A token for each draft, (B,), and how probable the model finds it, (B,)."""
-        logits = self.logits[:, : self.limits.vocab].float()  # a table may have more rows than there are tokens
-        gains, sampling = logits.log_softmax(-1), self.how.sampling
-        if self.seen is not None:
-            logits = torch.where(self.seen, penalized(logits, self.how.penalty), logits)
-        if self.limits.never:
-            logits = logits.index_fill(-1, torch.tensor(self.limits.never, device=self.device), -torch.inf)
-        if sampling.greedy:
-            tokens = best(logits, 1)[1].squeeze(-1)
-        else:
-            chance = torch.tensor([draft.chance.random() for draft in self.drafts], dtype=torch.float64)
-            tokens = drawn(sampling.narrowed(logits).softmax(-1), chance.to(self.device))
-        return tokens, gains.gather(-1, tokens[:, None]).squeeze(-1)
+        chance = None
+        if not self.how.sampling.greedy:
+            chances = [draft.chance.random() for draft in self.drafts]
+            chance = torch.tensor(chances, dtype=torch.float64, device=self.device)
+        return self.choosing(self.logits, self.seen, chance)
 
     def go_on(self, tokens: Tensor) -> None:
         """Let those leave that are done, and read the new token of the others."""
@@ -211,22 +243,10 @@ class _Batch:
             self.seen = self.seen[kept].scatter(1, tokens[kept, None], True)
         full = [draft for draft in self.drafts if draft.is_full(self.limits)]
         for draft in full:
-            draft.first = len(draft.ids) - max(self.limits.places // 2, 1)
+            draft.turn_over(self.limits)
         if full:  # a state cannot forget its first places, so all are read again: the full ones from their middle
             self.read()
             return
         state = self.state if len(kept) == len(tokens) else self.state.select(kept)
         with packed(self.device):  # not longer: others compute too, before the next step
             self.logits, self.state = self.model.step(tokens[kept], state)
-
-
-def penalized(logits: Tensor, penalty: float) -> Tensor:
-    """Less probable, whatever the sign of a logit."""
-    return torch.where(logits > 0, logits / penalty, logits * penalty)
-
-
-def drawn(shares: Tensor, chance: Tensor) -> Tensor:  # (B, V), (B,) in [0, 1) -> (B,)
-    """For each row the token at which its sum of probabilities passes a number."""
-    sums = shares.double().cumsum(-1)
-    tokens = torch.searchsorted(sums, (chance * sums[:, -1])[:, None], right=True)
-    return tokens.squeeze(-1).clamp(max=shares.shape[-1] - 1)

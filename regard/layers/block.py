@@ -8,6 +8,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from regard.attention.attention import Attention, AttentionConfig
+from regard.attention.fixed import FixedRoom
 from regard.attention.mask import Mask
 from regard.attention.memory import Choice, Memory, Room
 from regard.layers.feed_forward import FeedForward
@@ -49,6 +50,8 @@ class Context:
     start: Tensor | int = 0  # the place of the first token, (N,) or one for all
     bias: Tensor | None = None  # (B or 1, H, Q, K) what every layer adds to its logits: T5's distances
     whole: Rows | None = None  # the rows with what is remembered of them; None: it is all here
+    scored: bool = False  # the layer above adds the logits of this one to its own
+    forgets: bool = False  # nobody reads on: traces are empty, and compiled code has no gradients of them to wait for
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +60,7 @@ class Trace:
 
     own: Memory | Room | None = None
     source: Memory | Room | None = None  # a row may serve several of the own, as many for each, which lie side by side
+    scores: Tensor | None = None  # (B, H, Q, K) the logits, for the layer above
 
     def select(self, own: Choice, source: Choice) -> Trace:
         return Trace(self.own and self.own.select(own), self.source and self.source.select(source))
@@ -83,20 +87,22 @@ class Block(nn.Module):
         y = self.attention_residual.before(x)
         new = self.attention.remember(y, see.rows, see.start)
         own = new if was.own is None else was.own.grown(new, see.whole)
-        x = self.attention_residual.after(x, self.attention(y, own, see.rows, see.mask, see.start, see.bias))
+        asked = y, own, see.rows, see.mask, see.start, see.bias
+        x = self.attention_residual.after(x, self.attention(*asked))
+        scores = self.attention.scores(*asked) if see.scored else None
         source = was.source
         if self.cross is not None and self.cross_residual is not None:
             source = self.remember_source(*see.source) if see.source else source
             y = self.cross_residual.before(x)
             x = self.cross_residual.after(x, self.cross(y, source, shared(see.rows, source)))
         x = self.feed_residual.after(x, self.feed(self.feed_residual.before(x)))
-        return x, Trace(own, source)
+        return x, Trace(scores=scores) if see.forgets else Trace(own, source, scores)
 
     def remember_source(self, source: Tensor, rows: Rows) -> Memory | None:
         return self.cross.remember(source, rows) if self.cross is not None else None
 
 
 def shared(rows: Rows, memory: Memory | Room | None) -> Rows:
-    """The queries as rows of their memory, where several of one token each share one."""
-    count = len(rows) if memory is None else len(memory.rows)
+    """The queries as rows of their memory, where several of one token each share one.  A fixed memory knows that."""
+    count = len(rows) if memory is None or isinstance(memory, FixedRoom) else len(memory.rows)
     return rows if count == len(rows) else Rows.even(count, len(rows) // count, rows.offsets.device)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence
 
 from regard.errors import UsageProblem
 from regard.layers.sizes import DEEPEST, check_shares, check_sizes
@@ -50,6 +50,11 @@ class Hidden:
     def select(self, chosen: Tensor) -> Hidden:
         return Hidden(tuple(part[:, chosen] for part in self.parts))
 
+    def moved(self, chosen: Tensor, to: Hidden) -> Hidden:
+        """The same, but for the chosen rows, which stand elsewhere now."""
+        pairs = zip(self.parts, to.parts, strict=True)
+        return Hidden(tuple(part.to(new.dtype).index_copy(1, chosen, new) for part, new in pairs))
+
     def detached(self) -> Hidden:
         return Hidden(tuple(part.detach() for part in self.parts))
 
@@ -71,18 +76,21 @@ class Recurrent(nn.Module):
         )
 
     def forward(self, x: Tensor, rows: Rows, start: Hidden | None = None) -> tuple[Tensor, Hidden]:
-        """The top layer's states for every token, (N, W), and where each row ended."""
-        before = self.to_cells(start) if start else None
-        # cells refuse to read nothing: an empty row reads one zero instead
-        grid = rows.pad(x) if rows.longest else x.new_zeros(len(rows), 1, x.shape[-1])
+        """The top layer's states for every token, (N, W), and where each row ended; an empty one, where it began."""
+        if not rows.total:
+            return x.new_zeros(0, self.config.width), start or self.nothing(len(rows), x)
         if rows.is_even:
-            states, after = self.cells(grid, before)
-        else:
-            lengths = rows.lengths.clamp(min=1).cpu()
-            packed = pack_padded_sequence(grid, lengths, batch_first=True, enforce_sorted=False)
-            packed, after = self.cells(packed, before)
-            states, _ = pad_packed_sequence(packed, batch_first=True)
-        return rows.unpad(states[:, : rows.longest]), self.from_cells(after)
+            states, after = self.cells(rows.pad(x), self.to_cells(start) if start else None)
+            return rows.unpad(states), self.from_cells(after)
+        packing, start = Packing.of(rows), start or self.nothing(len(rows), x)
+        packed = PackedSequence(x.index_select(0, packing.order), packing.sizes)
+        packed, after = self.cells(packed, self.to_cells(start.select(packing.chosen)))
+        return packed.data.index_select(0, packing.back), start.moved(packing.chosen, self.from_cells(after))
+
+    def nothing(self, rows: int, x: Tensor) -> Hidden:
+        """Where a row stands before its first token."""
+        zeros = x.new_zeros(self.config.layers, rows, self.config.width)
+        return Hidden((zeros,) * (2 if self.config.cell == "lstm" else 1))
 
     def from_cells(self, after: Tensor | tuple[Tensor, ...]) -> Hidden:
         parts = after if isinstance(after, tuple) else (after,)
@@ -139,9 +147,9 @@ class Layer(nn.Module):
         if packing is None:
             states, after = self.run(parts, rows.pad(x))
             return rows.unpad(states), Hidden(tuple(after))
-        states, after = self.run([part[:, packing.chosen] for part in parts], x[packing.order], packing.sizes)
-        moved = (part.index_copy(1, packing.chosen, new.to(part)) for part, new in zip(parts, after, strict=True))
-        return states[packing.back], Hidden(tuple(moved))
+        began, x = Hidden(tuple(parts)), x.index_select(0, packing.order)
+        states, after = self.run([part[:, packing.chosen] for part in parts], x, packing.sizes)
+        return states.index_select(0, packing.back), began.moved(packing.chosen, Hidden(tuple(after)))
 
     def run(self, parts: list[Tensor], x: Tensor, sizes: Tensor | None = None) -> tuple[Tensor, list[Tensor]]:
         """By torch's own kernel, which takes weights as they are given: (B, T, in), or (N, in) packed."""
@@ -202,11 +210,16 @@ class Packing:
 
     @classmethod
     def of(cls, rows: Rows) -> Packing:
-        sizes = torch.bincount(rows.at, minlength=rows.longest).cpu()
+        sizes = rows.real.sum(0)
         longest_first = rows.lengths.argsort(descending=True, stable=True)
-        rank = torch.empty_like(longest_first).index_copy(0, longest_first, torch.arange(len(rows)).to(rows.lengths))
-        order = (rows.at * len(rows) + rank[rows.row]).argsort()
-        return cls(order, order.argsort(), sizes, longest_first[: int(sizes[:1].sum())])
+        back = (sizes.cumsum(0) - sizes)[rows.at] + inverse(longest_first)[rows.row]
+        on_cpu = (rows.sizes[:, None] > torch.arange(rows.longest)).sum(0)
+        return cls(inverse(back), back, on_cpu, longest_first[: int(on_cpu[:1].sum())])
+
+
+def inverse(order: Tensor) -> Tensor:  # (N,)
+    """Of an order, when each of its places comes."""
+    return torch.empty_like(order).index_copy(0, order, torch.arange(len(order), device=order.device))
 
 
 def reversed_places(rows: Rows) -> Tensor:  # (N,)

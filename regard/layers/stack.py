@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import cast
 
 import torch
@@ -26,6 +27,7 @@ class StackConfig:
     final_norm: bool = False  # wanted where blocks norm first: their last sum is not normed otherwise
     buckets: int = 0  # distances told apart by a bias that all layers share (T5); 0: none
     furthest: int = 128  # from which on distances are alike
+    residual_scores: bool = False  # a layer adds the logits of the one below to its own (RealFormer, He et al. 2020)
     block: BlockConfig = field(default_factory=BlockConfig)
 
     def __post_init__(self) -> None:
@@ -49,6 +51,13 @@ class Written:
         return Written([trace.select(*choices) for trace in self.traces], self.at[chosen])
 
 
+@lru_cache(maxsize=16)
+def one_each(count: int, device: torch.device) -> Rows:
+    """Rows of one token, as every step of writing has them: made once, with what was asked of them."""
+    with torch.inference_mode(False):
+        return Rows.even(count, 1, device)
+
+
 class Stack(nn.Module):
     def __init__(self, config: StackConfig):
         super().__init__()
@@ -60,6 +69,7 @@ class Stack(nn.Module):
         shape = block.attention.heads, config.buckets, config.furthest
         self.distances = Buckets(*shape, both_ways=not config.causal) if config.buckets else None
         self.mask = CAUSAL if config.causal else None
+        self.residual_scores = config.residual_scores
 
     def forward(
         self,
@@ -76,9 +86,11 @@ class Stack(nn.Module):
             traces.append(trace)
         return self.norm(x), traces
 
-    def read(self, x: Tensor, rows: Rows) -> Tensor:  # (N, W) -> (N, W)
+    def read(self, x: Tensor, rows: Rows, source: tuple[Tensor, Rows] | None = None) -> Tensor:  # (N, W) -> (N, W)
         """What the layers make of whole rows.  Training may put something faster in its place (training/graphs.py)."""
-        return self(x, rows)[0]
+        for state, _ in self.each(x, Context(rows, self.mask, source, forgets=True)):
+            x = state
+        return self.norm(x)
 
     def each(self, x: Tensor, see: Context, was: list[Trace] | None = None) -> Iterator[tuple[Tensor, Trace]]:
         """What each layer makes of x, and its trace."""
@@ -86,8 +98,12 @@ class Stack(nn.Module):
             see = replace(see, whole=was[0].own.rows.grown(see.rows))
         if self.distances is not None:
             see = replace(see, bias=self.distances(see.rows, see.whole or see.rows))
+        if self.residual_scores:
+            see = replace(see, scored=True)
         for layer, number in enumerate(self.order):
             x, trace = self.blocks[number](x, see, was[layer] if was else Trace())
+            if self.residual_scores:
+                see, trace = replace(see, bias=trace.scores), replace(trace, scores=None)
             yield x, trace
 
     def begin(self, source: Tensor, rows: Rows) -> list[Trace]:

@@ -9,19 +9,26 @@ from regard.models import (
     bert,
     bigram,
     context2vec,
+    convolutional,
     cove,
+    deit,
     distilbert,
     electra,
     elmo,
     gpt,
     gpt2,
+    linformer,
+    longformer,
     lstm,
     marian,
+    reformer,
     roberta,
     seq2seq,
     t5,
     transformer,
     transformer_xl,
+    vit,
+    wav2vec2,
 )
 
 READERS: dict[str, ModuleType] = {  # model_type in a config.json, others' or ours -> its family's PRESETS and FAMILY
@@ -30,6 +37,9 @@ READERS: dict[str, ModuleType] = {  # model_type in a config.json, others' or ou
     "distilbert": distilbert,
     "albert": albert,
     "electra": electra,
+    "longformer": longformer,
+    "linformer": linformer,
+    "reformer": reformer,
     "openai-gpt": gpt,
     "gpt2": gpt2,
     "transformer-xl": transformer_xl,
@@ -39,6 +49,9 @@ READERS: dict[str, ModuleType] = {  # model_type in a config.json, others' or ou
     "context2vec": context2vec,
     "cove": cove,
 }
+
+SEERS: dict[str, ModuleType] = {"vit": vit, "deit": deit, "convolutional": convolutional}  # the same of pictures
+HEARERS: dict[str, ModuleType] = {"wav2vec2": wav2vec2}  # and of sound
 
 PUBLISHED_TRANSLATORS = {"marian": marian.load, "t5": t5.load}  # the same of models that translate
 
@@ -50,10 +63,12 @@ FAMILIES = {  # model_type in config.json -> config and module; a config is of t
 
 TRANSLATORS = seq2seq.PRESETS | transformer.PRESETS | t5.PRESETS
 ENCODERS = {preset: config for file in READERS.values() for preset, config in file.PRESETS.items()}
-PRESETS = TRANSLATORS | ENCODERS
-PUBLISHED = {family: file.FAMILY for family, file in READERS.items()}
+VISION = {preset: config for file in SEERS.values() for preset, config in file.PRESETS.items()}
+SOUND = {preset: config for file in HEARERS.values() for preset, config in file.PRESETS.items()}
+PRESETS = TRANSLATORS | ENCODERS | VISION | SOUND
+PUBLISHED = {family: file.FAMILY for family, file in (READERS | SEERS | HEARERS).items()}
 
 
 def family_of(preset: str) -> str:
     """The model_type of a preset that reads."""
-    return next(family for family, file in READERS.items() if preset in file.PRESETS)
+    return next(family for family, file in (READERS | SEERS | HEARERS).items() if preset in file.PRESETS)

@@ -14,10 +14,13 @@ from regard.layers.block import Context
 from regard.layers.embedding import Embedding, EmbeddingConfig
 from regard.layers.feed_forward import ACTIVATIONS
 from regard.layers.pooling import POOLINGS
-from regard.layers.stack import Stack, StackConfig, Written
+from regard.layers.stack import Stack, StackConfig, Written, one_each
 from regard.rows import Rows, Tokens
 
-Role = Literal["pool", "masked", "next", "replaced", "write", "classify", "choose", "tag", "answer"]  # of a head
+Role = Literal[  # of a head
+    "pool", "masked", "next", "replaced", "write", "classify", "taught", "choose", "tag", "answer",
+    "contrast", "transcribe",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,7 @@ class WordHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(embedding.vocab))
 
     def forward(self, states: Tensor, table: Tensor) -> Tensor:  # (N, W), (V, narrow) -> (N, V)
-        return self.norm(self.activation(self.dense(states))) @ table.T + self.bias
+        return F.linear(self.norm(self.activation(self.dense(states))), table, self.bias)
 
 
 class NextHead(nn.Module):
@@ -204,5 +207,5 @@ class HeadedEncoder(nn.Module):
         return state if beams == 1 else state.select(rows.repeat_interleave(beams))
 
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:  # (B,) -> (B, V)
-        states, state = self.read(Tokens(tokens, Rows.even(len(tokens), 1, tokens.device)), state)
+        states, state = self.read(Tokens(tokens, one_each(len(tokens), tokens.device)), state)
         return self.logits(states), state

@@ -23,6 +23,7 @@ from regard.checkpoints.weights import check_weights, set_weights, weights_of
 from regard.errors import Problem
 from regard.models.encoder import Encoder, EncoderConfig, Head, HeadedEncoder, NextHead, Role, WordHead, begin
 
+RESIDUAL_SCORES = "regard_residual_scores"  # RealFormer's: a key of ours, for nobody publishes such models
 ONLY = {  # settings that would change what a model computes, and the one value that is understood
     "is_decoder": False,
     "position_embedding_type": "absolute",

@@ -11,8 +11,8 @@ from regard.errors import UsageProblem
 from regard.layers.block import BlockConfig
 from regard.layers.embedding import Embedding, EmbeddingConfig
 from regard.layers.sizes import check_equal, check_sizes
-from regard.layers.stack import Stack, StackConfig, Written
-from regard.rows import Rows, Tokens
+from regard.layers.stack import Stack, StackConfig, Written, one_each
+from regard.rows import Tokens
 
 
 @dataclass(frozen=True)
@@ -64,12 +64,12 @@ class Transformer(nn.Module):
                 nn.init.zeros_(weight)
 
     def encode(self, source: Tokens) -> Tensor:  # (M, W)
-        return self.encoder(self.embed.read(source), source.rows)[0]
+        return self.encoder.read(self.embed.read(source), source.rows)
 
     def forward(self, source: Tokens, target: Tokens) -> Tensor:
         """Read all of the target at once; the state that predicts the next token, for every token: (N, W)."""
         remembered = self.encode(source), source.rows
-        return self.decoder(self.embed_target.read(target), target.rows, remembered)[0]
+        return self.decoder.read(self.embed_target.read(target), target.rows, remembered)
 
     def logits(self, states: Tensor) -> Tensor:  # (N, W) -> (N, V)
         return self.out(states)
@@ -79,7 +79,7 @@ class Transformer(nn.Module):
         return Written(self.decoder.begin(self.encode(source), source.rows), at)
 
     def step(self, tokens: Tensor, state: Written) -> tuple[Tensor, Written]:  # (B,) -> (B, V)
-        rows = Rows.even(len(tokens), 1, tokens.device)
+        rows = one_each(len(tokens), tokens.device)
         x = self.embed_target(tokens, state.at)
         states, traces = self.decoder(x, rows, was=state.traces, start=state.at)
         return self.logits(states), Written(traces, state.at + 1)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from regard.objectives.objective import Batch, Objective, Result
-from regard.objectives.reading import answered, scores_of, states_of
+from regard.objectives.reading import answered, later, scores_of, states_of
 
 
 class Before(Objective):
@@ -14,10 +14,13 @@ class Before(Objective):
 
     name = "before"
 
+    def prepare(self, batch: Batch) -> Batch:
+        return {**batch, "later": later(batch["tokens"])}
+
     def judge(self, model: Any, batch: Batch) -> Result:
-        tokens = batch["tokens"]
-        inner = (tokens.rows.at > 0).nonzero().squeeze(1)  # the first token of a row follows none
-        return answered(model.logits(states_of(model, batch)[inner]), tokens.ids[inner - 1])
+        tokens, places = batch["tokens"], batch["later"]
+        states = states_of(model, batch).index_select(0, places)
+        return answered(model.logits(states), tokens.ids[places - 1])
 
 
 class Around(Objective):

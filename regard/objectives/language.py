@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from regard.objectives.objective import Batch, Objective, Result
-from regard.objectives.reading import answered
+from regard.objectives.reading import answered, later, states_of
 from regard.rows import Rows
 
 
@@ -21,9 +21,10 @@ class Penalties:
     temporal: float = 1.0
 
     def __call__(self, raw: Tensor, states: Tensor, rows: Rows) -> Tensor:  # (N, W) before dropout, and after
-        later = (rows.at > 0).nonzero().squeeze(1)
-        changes = raw[later] - raw[later - 1]
-        return self.activation * states.float().pow(2).mean() + self.temporal * changes.float().pow(2).mean()
+        follows = rows.at[1:] > 0  # a product leaves the others out: to find them a device would be waited for
+        changes = (raw[1:] - raw[:-1]).float().pow(2).mean(1) * follows
+        change = changes.sum() / follows.sum().clamp(min=1)
+        return self.activation * states.float().pow(2).mean() + self.temporal * change
 
 
 class Next(Objective):
@@ -39,6 +40,8 @@ class Next(Objective):
 
     def judge(self, model: Any, batch: Batch) -> Result:
         turn, tokens = batch.get("turn"), batch["tokens"]
+        if turn is None and self.penalties is None:  # whole rows, of which nothing is carried on
+            return answered(model.logits(states_of(model, batch)), batch["wanted"])
         was = self.states.get(turn) if turn is not None and batch["goes_on"] else None
         if was is None and batch.get("goes_on"):
             warnings.warn("where these rows stood was not saved with the checkpoint: they begin anew", stacklevel=2)
@@ -71,12 +74,14 @@ class Both(Objective):
 
     name = "both"
 
+    def prepare(self, batch: Batch) -> Batch:
+        return {**batch, "later": later(batch["tokens"])}
+
     def judge(self, model: Any, batch: Batch) -> Result:
-        tokens = batch["tokens"]
+        tokens, places = batch["tokens"], batch["later"]
         forward, backward = model.encoder.both(tokens)
-        inner = (tokens.rows.at > 0).nonzero().squeeze(1)  # the first token of a row follows none
         after = told(model.logits(forward), batch["wanted"])
-        before = told(model.logits(backward[inner]), tokens.ids[inner - 1])
+        before = told(model.logits(backward.index_select(0, places)), tokens.ids[places - 1])
         parts = {name: after.parts[name] + before.parts[name] for name in after.parts}
         return Result(after.loss + before.loss, after.count + before.count, parts)
 

@@ -96,5 +96,6 @@ class Masked(Objective):
         return self.judge_states(model, states_of(model, batch), batch)
 
     def judge_states(self, model: nn.Module, states: Tensor, batch: Batch) -> Result:
-        logits = scores_of(model, "masked", states[batch["places"]], batch["tokens"].rows, self)  # (M, W) -> (M, V)
+        hidden = states.index_select(0, batch["places"])  # its way back adds up, that of states[places] sorts first
+        logits = scores_of(model, "masked", hidden, batch["tokens"].rows, self)  # (M, W) -> (M, V)
         return answered(logits, batch["words"])

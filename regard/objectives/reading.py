@@ -6,12 +6,12 @@ from __future__ import annotations
 from typing import Protocol, runtime_checkable
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.errors import UsageProblem
+from regard.objectives.cross_entropy import cross_entropy
 from regard.objectives.objective import Batch, Result
-from regard.rows import Rows
+from regard.rows import Rows, Tokens
 
 
 @runtime_checkable
@@ -29,6 +29,11 @@ def states_of(model: nn.Module, batch: Batch) -> Tensor:  # (N, W)
     return model(batch["tokens"], batch.get("types"))
 
 
+def later(tokens: Tokens) -> Tensor:  # (M,)
+    """Where tokens follow another of their row.  Asked while they are on the CPU: a device would be waited for."""
+    return (tokens.rows.at > 0).nonzero().squeeze(1)
+
+
 def scores_of(model: nn.Module, role: str, states: Tensor, rows: Rows, asker: object) -> Tensor:
     """What the model's head for a role makes of states."""
     heads = model.heads
@@ -43,8 +48,8 @@ def scores_of(model: nn.Module, role: str, states: Tensor, rows: Rows, asker: ob
 
 def answered(logits: Tensor, wanted: Tensor) -> Result:  # (M, V), (M,)
     """Cross-entropy with what was wanted, and how often that came first."""
-    loss = F.cross_entropy(logits, wanted, reduction="sum")
-    return Result(loss, counted(wanted), {"right": (logits.argmax(-1) == wanted).sum()})
+    loss, right = cross_entropy(logits, wanted)
+    return Result(loss, counted(wanted), {"right": right})
 
 
 def counted(targets: Tensor) -> Tensor:

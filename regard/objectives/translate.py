@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import torch
-import torch.nn.functional as F
 from torch import nn
 
+from regard.objectives.cross_entropy import cross_entropy
 from regard.objectives.objective import Batch, Objective, Result
+from regard.objectives.reading import counted
 
 
 class Translate(Objective):
@@ -18,7 +18,5 @@ class Translate(Objective):
 
     def judge(self, model: nn.Module, batch: Batch) -> Result:
         logits = model.logits(model(batch["source"], batch["target_in"]))  # type: ignore[operator]
-        wanted = batch["target_out"]
-        loss = F.cross_entropy(logits, wanted, label_smoothing=self.smoothing, reduction="sum")
-        count = torch.tensor(len(wanted), device=loss.device)
-        return Result(loss, count, {"right": (logits.argmax(-1) == wanted).sum()})
+        loss, right = cross_entropy(logits, batch["target_out"], self.smoothing)
+        return Result(loss, counted(batch["target_out"]), {"right": right})

@@ -143,7 +143,7 @@ def written(writer: Writer, rows: list[Row]) -> Iterator[list[News]]:
     drafts = [row.given for row in rows]
     for number, draft in enumerate(drafts):
         draft.row = number
-    for piece in generate(writer.model, drafts, writer.limits, drafts[0].how):
+    for piece in generate(writer.scribe, drafts, writer.limits, drafts[0].how):
         yield [] if rows[piece.row].left else [(rows[piece.row], piece.done or piece.text, piece.done is not None)]
         for row in rows:
             if row.left and not row.done:

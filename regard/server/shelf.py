@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
+from regard.errors import Problem
 from regard.server.errors import Refused
 from regard.server.limits import Limits
 from regard.server.metrics import Metrics
 from regard.server.queue import Desk, Kind, Work
 from regard.tasks.finetuned import Finetuned
+from regard.tasks.image import PictureReader
 from regard.tasks.reader import Reader, reading_of
 from regard.tasks.translate import Translator
 from regard.tasks.writer import Writer
@@ -22,7 +24,7 @@ from regard.text.spelled import Spelled
 
 T = TypeVar("T")
 Model = Reader | Finetuned | Translator
-CLASSIFIERS = ("classify", "pair", "similar", "regress")
+CLASSIFIERS = ("classify", "pair", "similar", "regress", "reward")
 ON_CPU, ON_GPU = 2048, 16_384  # tokens computed together: a processor's caches hold few, a GPU is idle with few
 RENEWED = 2**20  # tokens after which a vocabulary that grows is made anew
 
@@ -46,6 +48,8 @@ class Served:
     def __init__(self, named: Named, limits: Limits, metrics: Metrics):
         self.name, self.languages = named.name, named.languages
         self.model: Any = named.model
+        if isinstance(self.reader, PictureReader):  # a client's text would be the path of a file here
+            raise Problem(f"{self.name} reads pictures, and is not served; use it by: regard look, regard classify")
         self.model.model.eval()
         self.tasks = tasks_of(self.model)
         self.desk = Desk(self.name, limits, metrics)

@@ -18,6 +18,7 @@ from regard.tasks.choose import Choose
 from regard.tasks.classify import Classify, Pair, Regress, Similar
 from regard.tasks.metrics import Score
 from regard.tasks.reader import LONGEST, Reader, tell_others, tokenizer_settings
+from regard.tasks.reward import Reward
 from regard.tasks.tag import Tag
 from regard.tasks.task import Task, label_names
 from regard.tasks.transformation import made_ready
@@ -30,6 +31,7 @@ TASKS: dict[str, type[Task]] = {
     "choose": Choose,
     "tag": Tag,
     "answer": Answer,
+    "reward": Reward,
 }
 NAME = "regard_task"  # what a config.json of ours calls the task
 

@@ -32,6 +32,7 @@ class Task(Objective):
     role: ClassVar[Role]  # the head that answers
     outputs: int  # of that head
     watched: str  # the score by which weights are chosen
+    language_weight: ClassVar[float | None] = None  # of language modelling beside it; by default as the model has it
 
     @classmethod
     @abstractmethod

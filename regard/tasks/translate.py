@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from regard.data.batches import sorted_batches
 from regard.decoding.beam import BEAM, Beam, beam_search
 from regard.decoding.decoder import Ends, Hypothesis
 from regard.decoding.sample import Sampling, sample
+from regard.decoding.scribe import Precision, Scribe
 from regard.errors import Problem, UsageProblem
 from regard.layers.longest import longest_row
 from regard.models.folder import (
@@ -65,6 +67,7 @@ class Translator:
         self, model: nn.Module, source: Vocabulary, target: Vocabulary, published: PublishedTranslator | None = None
     ):
         self.model: Any = model
+        self.scribe = Scribe(model, launch="plain")  # another writes in bf16, or by CUDA graphs
         self.source, self.target, self.published = source, target, published
         self.places = longest_row(model)
         self.longest = min(LONGEST, self.places - 1)  # a place is for the end
@@ -113,6 +116,15 @@ class Translator:
             save_model(Path(folder), self.model, {SOURCE: source[FILE], TARGET: target[FILE], **about})
 
     @property
+    def precision(self) -> Precision:
+        """Of the arithmetic in translating."""
+        return self.scribe.precision
+
+    @precision.setter
+    def precision(self, precision: Precision) -> None:
+        self.scribe = Scribe(self.model, precision, self.scribe.launch)
+
+    @property
     def template(self) -> str:
         """What made texts of the examples that it was trained on; empty where it was trained on texts."""
         return str(self.published.theirs.get(TEMPLATE, "")) if self.published else ""
@@ -140,7 +152,9 @@ class Translator:
         found: list[list[Translation]] = [[Translation("", [], 0.0, 0.0)] for _ in texts]
         full = [number for number, text in enumerate(texts) if text.strip() and pieces[number]]
         beams = how.size if isinstance(how, Beam) else 1
-        for batch in sorted_batches([len(encoded[number]) for number in full], max(BUDGET // beams, 1)):
+        # slots are filled again as sentences are done, so that one batch is enough
+        budget = sys.maxsize if self.scribe.fits else max(BUDGET // beams, 1)
+        for batch in sorted_batches([len(encoded[number]) for number in full], budget):
             numbers = [full[i] for i in batch]
             for number, row in zip(numbers, self.decode([encoded[n] for n in numbers], how), strict=True):
                 found[number] = [replace(one, cut=len(pieces[number]) > self.longest) for one in row]
@@ -148,13 +162,13 @@ class Translator:
 
     def decode(self, rows: list[list[int]], how: Beam | Sampling) -> list[list[Translation]]:
         """One batch, as the model sees it."""
-        source = Tokens.of(rows, self.device)
+        source = Tokens.of(rows)
         was_training = self.model.training
         self.model.eval()
         if isinstance(how, Beam):
-            written = beam_search(self.model, source, self.ends, how)
+            written = beam_search(self.scribe, source, self.ends, how)
         else:
-            written = [[one] for one in sample(self.model, source, self.ends, how)]
+            written = [[one] for one in sample(self.scribe, source, self.ends, how)]
         self.model.train(was_training)
         return [[self.translation(one) for one in row] for row in written]
 

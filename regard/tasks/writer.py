@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from torch import Tensor
 from regard.data.batches import sorted_batches
 from regard.data.whole import LineEncoder
 from regard.decoding.generate import WRITING, Limits, Piece, Writing, Written, drafts_of, generate
+from regard.decoding.scribe import Precision, Scribe
 from regard.errors import Problem, UsageProblem
 from regard.layers.longest import longest_row
 from regard.rows import Tokens
@@ -45,6 +47,20 @@ class Writer(Reader):
         if not reader.tells:
             raise Problem("this model was not trained to write; give a language model, such as GPT-2")
         return cls(reader.published, reader.tokenizer, reader.pooling)
+
+    @cached_property
+    def scribe(self) -> Scribe:
+        """What writes.  Another writes in bf16, or by CUDA graphs."""
+        return Scribe(self.model, launch="plain")
+
+    @property
+    def precision(self) -> Precision:
+        """Of the arithmetic in writing."""
+        return self.scribe.precision
+
+    @precision.setter
+    def precision(self, precision: Precision) -> None:
+        self.scribe = Scribe(self.model, precision, self.scribe.launch)
 
     @cached_property
     def limits(self) -> Limits:
@@ -81,8 +97,10 @@ class Writer(Reader):
             draft.first = draft.given - kept[draft.row // how.samples]
         self.model.eval()
         cost = max((min(draft.given + how.most, self.limits.places) for draft in drafts), default=0)
-        for batch in sorted_batches([cost] * len(drafts), BUDGET):  # all alike: in their order, as they are to be shown
-            yield from generate(self.model, [drafts[number] for number in batch], self.limits, how)
+        # slots are filled again as texts are done, so that one batch is enough
+        budget = sys.maxsize if self.scribe.fits else BUDGET
+        for batch in sorted_batches([cost] * len(drafts), budget):  # all alike: in their order, as they are to be shown
+            yield from generate(self.scribe, [drafts[number] for number in batch], self.limits, how)
 
     def begun(self, prompts: Sequence[str]) -> list[list[int]]:
         """The ids of prompts.  An empty one begins where another text has ended."""

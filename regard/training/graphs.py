@@ -85,9 +85,9 @@ class Graphs:
         """Memory that the graphs share, for no two of them are at work at once."""
         return torch.cuda.graph_pool_handle()
 
-    def __call__(self, x: Tensor, rows: Rows) -> Tensor:  # (N, W) -> (N, W)
-        if not self.pays(x, rows) or self.user() is not None:
-            return self.stack(x, rows)[0]
+    def __call__(self, x: Tensor, rows: Rows, source: tuple[Tensor, Rows] | None = None) -> Tensor:  # (N, W) -> (N, W)
+        if source is not None or not self.pays(x, rows) or self.user() is not None:
+            return type(self.stack).read(self.stack, x, rows, source)
         shape = Shape.of(rows)
         key = shape, x.dtype
         if key not in self.graphs:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import signal
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import closing, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -20,13 +21,14 @@ from regard.config import to_dict
 from regard.errors import UsageProblem
 from regard.objectives.objective import Asked, Batch
 from regard.training.ahead import Batches
+from regard.training.compiled import compiled
 from regard.training.graphs import replayed
-from regard.training.parallel import together
+from regard.training.parallel import Ranks, together
 from regard.training.report import Metrics, Record, Reporter, default_reporter
 from regard.training.resume import Progress, Terms, locked, wait_for
 from regard.training.saving import Checkpoints, checkpoint_size
 from regard.training.settings import TrainingConfig
-from regard.training.step import Measured, Stepper, device_of, seed_of
+from regard.training.step import Measured, Stepper, Taken, device_of, seed_of
 from regard.training.stopping import Stopping
 
 Evaluate = Callable[[], dict[str, float]]
@@ -73,12 +75,18 @@ def train(
         ranks.agree(device, settings=json.dumps(terms.config), data=fingerprint, models=json.dumps(shapes))
         if ranks.first:
             check_room(folder, 2 * checkpoint_size(asked))
-        alone = config.launch == "graphs" and device.type == "cuda" and ranks.count == 1
-        with locked(folder) if ranks.first else nullcontext(), replayed(asked) if alone else nullcontext():
+        with locked(folder) if ranks.first else nullcontext(), launching(asked, config, ranks):
             reporter = (reporter or default_reporter()) if ranks.first else Reporter()
             run = Run(Stepper(asked, batches, config, ranks), terms, folder, evaluate, reporter)
             run.resume(allow_changed_data)
             return run.recall() or run.go(stopping)
+
+
+def launching(asked: Asked, config: TrainingConfig, ranks: Ranks) -> AbstractContextManager:
+    """How kernels are launched in here."""
+    if config.launch == "graphs" and device_of(asked).type == "cuda" and ranks.count == 1:
+        return replayed(asked)
+    return compiled(asked) if config.launch == "compiled" else nullcontext()
 
 
 class Run:
@@ -91,6 +99,7 @@ class Run:
         self.metrics = Metrics(folder / "metrics.jsonl")
         self.finished = folder / "finished.json"
         self.progress = Progress()
+        self.under_way: deque[Taken] = deque()  # steps that were launched, and not heard of yet
 
     def resume(self, allow_changed_data: bool) -> None:
         """Take up the newest whole checkpoint, if there is one; the first rank says which."""
@@ -144,22 +153,48 @@ class Run:
     def over(self) -> bool:
         return self.progress.step >= self.config.steps or 0 < self.config.patience <= self.progress.waited
 
-    def due(self, every: int) -> bool:
-        step = self.progress.step
+    def due(self, every: int, step: int | None = None) -> bool:
+        """Whether a step, by default the last that was launched, is one of those; the very last always is."""
+        step = self.progress.step if step is None else step
         return step == self.config.steps or (every > 0 and step % every == 0)
 
     def step(self, micro_batches: Iterator[tuple[int, Batch]], stop: bool) -> bool:
-        """Take a step and report when it is time; whether some rank was asked to stop."""
+        """Take a step; whether some rank was asked to stop.
+
+        A device works on while the next step is made ready: of a step it is heard once the next has been launched, or
+        at once, where something else comes before that.  Several ranks hear of a stop after the same step.
+        """
         start = time.perf_counter()
-        measured = self.stepper.take(self.progress.step, micro_batches, stop)
-        self.progress.advance(measured.sums, time.perf_counter() - start)
-        if self.due(self.config.report_every):
-            self.report(measured)
-        return measured.stop
+        self.under_way.append(self.stepper.take(self.progress.step, micro_batches, stop))
+        self.progress.step += 1
+        self.progress.add({"seconds": time.perf_counter() - start})
+        stops = self.hear(0 if self.pauses or (stop and self.ranks.count == 1) else self.stepper.late)
+        if stops:
+            self.hear(0)
+        return stops
+
+    @property
+    def pauses(self) -> bool:
+        """Whether something else is done before the next step."""
+        evaluates = self.evaluate is not None and self.due(self.config.evaluate_every)
+        return evaluates or self.due(self.config.save_every)
+
+    def hear(self, late: int) -> bool:
+        """What the steps under way came to, all but so many of the last, and report it when it is time; whether some
+        rank was asked to stop."""
+        stops = False
+        while len(self.under_way) > late:
+            start = time.perf_counter()
+            measured = self.stepper.measured(self.under_way.popleft())
+            self.progress.add({**measured.sums, "seconds": time.perf_counter() - start})
+            stops = stops or measured.stop
+            if self.due(self.config.report_every, measured.step):
+                self.report(measured)
+        return stops
 
     def report(self, measured: Measured) -> None:
         """Means over the steps since the last report."""
-        step, sums = self.progress.step, self.progress.since
+        step, sums = measured.step, self.progress.since
         count, tokens, seconds = sums.pop("count"), sums.pop("tokens"), sums.pop("seconds")
         record: Record = {"step": step, "epoch": self.stepper.batches.epoch_of(step * self.stepper.width - 1)[0]}
         record |= {name: value / max(count, 1) for name, value in sums.items()}

@@ -35,11 +35,11 @@ class Progress:
     waited: int = 0  # evaluations since the best
     since: dict[str, float] = field(default_factory=dict)  # sums since the last report
 
-    def advance(self, sums: dict[str, float], seconds: float) -> None:
-        self.step += 1
-        self.tokens += int(sums["tokens"])
-        self.seconds += seconds
-        for name, value in {**sums, "seconds": seconds}.items():
+    def add(self, sums: dict[str, float]) -> None:
+        """What a step came to, or how long it took."""
+        self.tokens += int(sums.get("tokens", 0))
+        self.seconds += sums.get("seconds", 0.0)
+        for name, value in sums.items():
             self.since[name] = self.since.get(name, 0.0) + value
 
 

@@ -15,8 +15,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
-from torch.nn.utils import get_total_norm
+from torch import Tensor
 
 from regard.errors import Problem, UsageProblem
 from regard.objectives.objective import Asked, Batch, to_device
@@ -31,49 +30,77 @@ from regard.training.settings import TrainingConfig
 class Measured:
     """What a step was, over all ranks."""
 
+    step: int  # counted from 1
     sums: dict[str, float]  # loss, count, tokens, and the objective's own parts
     norm: float  # of the gradient, before clipping
     rate: float
     stop: bool  # some rank was asked to stop
 
 
+@dataclass(frozen=True, eq=False)
+class Taken:
+    """A step that was launched.  What it came to is known once the device has done it."""
+
+    step: int
+    rate: float
+    sums: list[str]  # the names of the first numbers; behind them the stops, the norm, and that of each gradient
+    gradients: list[str]
+    numbers: Tensor  # on the CPU, there when `done` says so
+    done: torch.cuda.Event | None
+
+    def wait(self) -> list[float]:
+        if self.done is not None:
+            self.done.synchronize()
+        return self.numbers.tolist()
+
+
 class Stepper:
-    """A model with its optimizer and its batches.  Step s takes the micro-batches [s * width, (s + 1) * width)."""
+    """A model with its optimizer and its batches.  Step s takes the micro-batches [s * width, (s + 1) * width).
+
+    A device is never waited for within a step: it finds out by itself how much of a gradient is taken, and whether to
+    take the step at all.  So the next one can be launched while it works.
+    """
 
     def __init__(self, asked: Asked, batches: Batches, config: TrainingConfig, ranks: Ranks):
         self.asked, self.batches, self.config, self.ranks = asked, batches, config, ranks
         self.device = device_of(asked)
+        self.late = 1 if self.device.type == "cuda" else 0  # steps that may be under way while another is launched
         self.width = config.accumulate * ranks.count
-        if config.launch == "compiled":
-            for part in repeated(asked) or [asked]:
-                part.compile(dynamic=True)
         self.module = ranks.wrap(asked)
+        self.parameters = dict(asked.named_parameters())
         self.optimizer = adamw(asked, config.optimizer)
+        self.broken = torch.zeros((), dtype=torch.bool, device=self.device)  # from a step that is not finite on
         self.check_unfreezing()
 
     def micro_batches(self, step: int) -> Generator[tuple[int, Batch], None, None]:
         """Those of this rank, from a step on."""
         return ahead(self.batches, itertools.count(step * self.width + self.ranks.rank, self.ranks.count))
 
-    def take(self, step: int, micro_batches: Iterator[tuple[int, Batch]], stop: bool) -> Measured:
-        """Take a step, counted from 0.  If it raises, the weights are as they were."""
+    def take(self, step: int, micro_batches: Iterator[tuple[int, Batch]], stop: bool) -> Taken:
+        """Launch a step, counted from 0.  One that is not finite leaves the weights as they are, and so do all later
+        ones; `measured` tells."""
         turns = range(1, self.config.accumulate + 1)
         judged = [self.judge(*next(micro_batches), last=turn == turns[-1]) for turn in turns]
         self.freeze(step)
-        gradients = [p.grad for p in self.asked.parameters() if p.grad is not None]
+        gradients = {name: p.grad for name, p in self.parameters.items() if p.grad is not None}
         sums = torch.stack([torch.stack([*one.values()]) for one in judged]).sum(0)
         sums = self.ranks.sum(torch.cat([sums, sums.new_full((1,), stop)]))
-        # The one wait for the device in a step: a few launches come late, and no bad gradient reaches the weights.
-        *totals, stops, norm = torch.cat([sums, get_total_norm(gradients)[None]]).tolist()
-        total = dict(zip(judged[0], totals, strict=True))
+        norms = torch.stack(torch._foreach_norm([*gradients.values()]))
+        names, rate = [*judged[0]], rate_at(step + 1, self.config.steps, self.config.optimizer)
+        norm = self.update([*gradients.values()], norms, dict(zip(names, sums, strict=False)), rate)
+        numbers = torch.cat([sums, norm[None], norms]).to("cpu", non_blocking=True)
+        done = torch.cuda.current_stream(self.device).record_event() if self.device.type == "cuda" else None
+        return Taken(step, rate, names, [*gradients], numbers, done)
 
-        scale = self.ranks.count / max(total["count"], 1)  # the ranks' mean becomes the mean over targets
-        norm *= scale
+    def measured(self, taken: Taken) -> Measured:
+        """What a step came to: here the device is waited for."""
+        numbers = taken.wait()
+        total = dict(zip(taken.sums, numbers, strict=False))
+        stops, norm, *norms = numbers[len(total) :]
         if not (math.isfinite(total["loss"]) and math.isfinite(norm)):
-            raise self.not_finite(step, total["loss"], norm)
-        rate = rate_at(step + 1, self.config.steps, self.config.optimizer)
-        self.update(gradients, scale * self.clipped(norm), rate)
-        return Measured(total, norm, rate, stop=stops > 0)
+            bad = (name for name, one in zip(taken.gradients, norms, strict=True) if not math.isfinite(one))
+            raise self.not_finite(taken.step, total["loss"], norm, next(bad, "no parameter"))
+        return Measured(taken.step + 1, total, norm, taken.rate, stop=stops > 0)
 
     def judge(self, position: int, batch: Batch, last: bool) -> dict[str, Tensor]:
         """Add a micro-batch's gradients to those of the step; its sums, on the device."""
@@ -112,24 +139,27 @@ class Stepper:
     def precision(self) -> torch.autocast:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bf16")
 
-    def clipped(self, norm: float) -> float:
-        clip = self.config.optimizer.clip
-        return min(1.0, clip / norm) if clip and norm else 1.0
-
-    def update(self, gradients: list[Tensor], factor: float, rate: float) -> None:
-        torch._foreach_mul_(gradients, factor)
+    def update(self, gradients: list[Tensor], norms: Tensor, total: dict[str, Tensor], rate: float) -> Tensor:
+        """Step, as far as clipping lets it, unless something is not finite; the gradient's norm, before clipping."""
+        scale = self.ranks.count / total["count"].clamp(min=1)  # the ranks' mean becomes the mean over targets
+        norm, clip = torch.linalg.vector_norm(norms).double() * scale, self.config.optimizer.clip
+        self.broken |= ~(total["loss"].isfinite() & norm.isfinite())
+        factor = scale * (clip / norm).clamp(max=1.0) if clip else scale
+        torch._foreach_mul_(gradients, factor.float())
+        # as torch's gradient scaler tells a fused optimizer to leave a step out
+        self.optimizer.found_inf = self.broken.float()  # type: ignore[attr-defined]
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["share"]
         self.optimizer.step()
         self.optimizer.zero_grad()
+        return norm
 
-    def not_finite(self, step: int, loss: float, norm: float) -> Problem:
-        bad = (n for n, p in self.asked.named_parameters() if p.grad is not None and not p.grad.isfinite().all())
+    def not_finite(self, step: int, loss: float, norm: float, name: str) -> Problem:
         first, last = step * self.width, (step + 1) * self.width - 1
         return Problem(
             f"Step {step + 1} (micro-batches {first} to {last}): the loss is {loss} and the gradient's norm {norm}; "
-            f"the first gradient that is not finite is that of {next(bad, 'no parameter')}. The step was not taken and "
-            "checkpoints are kept. Look at those batches, or train in a new folder with a lower rate or more warm-up."
+            f"the first gradient that is not finite is that of {name}. The step was not taken and checkpoints are "
+            "kept. Look at those batches, or train in a new folder with a lower rate or more warm-up."
         )
 
     def out_of_memory(self, position: int, question: Batch, error: torch.OutOfMemoryError) -> Problem:
@@ -141,23 +171,14 @@ class Stepper:
         )
 
 
-def repeated(module: nn.Module) -> list[nn.Module]:
-    """What a model has several of, one like the other: its blocks.  Compiled each by itself they share their code, and
-    it is made in seconds, where that of the whole model takes minutes."""
-    found: list[nn.Module] = []
-    for part in module.children():
-        alike = isinstance(part, nn.ModuleList) and len(part) > 1 and len({type(one) for one in part}) == 1
-        found += list(part) if alike else repeated(part)  # type: ignore[call-overload]
-    return found
-
-
 def seed_of(seed: int, position: int) -> int:
     digest = hashlib.blake2b(f"{seed} {position}".encode(), digest_size=4).digest()  # torch's CPU takes 32 bits
     return int.from_bytes(digest, "big")
 
 
 def token_count(batch: Batch) -> int:
-    return sum(value.rows.total for value in batch.values() if isinstance(value, Tokens))
+    """Those that are read; of sound, the frames."""
+    return batch.get("frames") or sum(value.rows.total for value in batch.values() if isinstance(value, Tokens))
 
 
 def pinned(batch: Batch, device: torch.device) -> Batch:

@@ -51,12 +51,13 @@ def rounded(header: dict[str, Any], whole: dict[str, Shape], room: int) -> Conte
 
 
 def outline_of(header: dict[str, Any]) -> dict[str, Shape]:
-    """What stands for all layers, by name: the mean over heads, recurrent states, the rollout."""
+    """What stands for all layers, by name: the mean over heads, recurrent states, pictures, the rollout."""
     shapes = {f"{one['name']}/mean": across(one) for one in header["attentions"]}
     for one in header["states"]:
         length = len(header["sides"][one["side"]]["pieces"])
         for number, state in enumerate(one["layers"]):
             shapes[f"states/{one['name']}/{number}"] = (len(one["parts"]), length, state["width"])
+    shapes |= {f"picture/{name}": tuple(one["shape"]) for name, one in header.get("pictures", {}).items()}
     return shapes | {f"{one['name']}/rollout": across(one) for one in header["attentions"] if one["rollout"]}
 
 

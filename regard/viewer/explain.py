@@ -16,7 +16,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.attend import padded
 from regard.attention.attention import Attention
 from regard.attention.mask import FULL, chosen_keys
 from regard.attention.watch import Call, asked
@@ -83,11 +82,11 @@ def by_definition(model: nn.Module) -> Iterator[list[tuple[str, Tensor]]]:
     def hook(name: str) -> Any:
         def instead(attention: Attention, given: tuple[Any, ...], named: dict[str, Any], _: Tensor) -> Tensor:
             x, memory, rows, mask, start, bias = asked(*given, **named)
-            q, own = attention.split(attention.q(x)), (attention.score, attention.position)
+            q, own = attention.split(attention.q(x)), (attention.score, attention.position, attention.route)
             one = Call(name, q, memory, rows, mask, rows.at + start, bias, *own).weights()
             one = one if one.requires_grad else one.requires_grad_()
             weights.append((name, one))
-            return attention.out(rows.unpad((one @ padded(memory.v, memory.rows)).transpose(1, 2)).flatten(1))
+            return attention.out(attention.route.mixed(one, memory, rows, mask).flatten(1))
 
         return instead
 

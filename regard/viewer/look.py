@@ -97,6 +97,19 @@ class Recurring:
         return {**told, "parts": list(self.parts), "layers": list(self.layers)}
 
 
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """What a side shows: its tokens from `first` on are patches, row after row."""
+
+    pixels: np.ndarray  # (height, width, 3), from 0 to 1
+    rows: int
+    columns: int
+    first: int = 0
+
+    def header(self) -> dict[str, Any]:
+        return {"shape": [*self.pixels.shape], "rows": self.rows, "columns": self.columns, "first": self.first}
+
+
 @dataclass(eq=False)
 class Look:
     """What one model did with one text."""
@@ -109,6 +122,7 @@ class Look:
     states: Sequence[Recurring] = ()
     notes: list[str] = field(default_factory=list)
     output: dict[str, Any] = field(default_factory=dict)  # the side it is of, and predictions
+    pictures: dict[str, Picture] = field(default_factory=dict)  # of sides that are no text
 
     def __post_init__(self) -> None:
         self._kept: OrderedDict[str, np.ndarray] = OrderedDict()
@@ -159,6 +173,7 @@ class Look:
             "states": [recurring.header() for recurring in self.states],
             "output": self.output or {"side": next(iter(self.sides)), "predictions": []},
             "explanations": list(EXPLANATIONS) if explains else [],
+            **({"pictures": {name: one.header() for name, one in self.pictures.items()}} if self.pictures else {}),
         }
 
     def blocks(self) -> list[str]:
@@ -171,7 +186,8 @@ class Look:
                 names += [f"{attending.name}/{number}/{kind}" for kind in kinds]
             whole = ["mean"] + ["rollout"] * attending.rolls + ["flow"] * attending.flows
             names += [f"{attending.name}/{kind}" for kind in whole]
-        return names + [f"states/{one.name}/{number}" for one in self.states for number in range(len(one.layers))]
+        names += [f"states/{one.name}/{number}" for one in self.states for number in range(len(one.layers))]
+        return names + [f"picture/{name}" for name in self.pictures]
 
     def block(self, name: str) -> np.ndarray:
         """An array by its name, float32 in C order."""
@@ -209,6 +225,8 @@ class Look:
                 case ["states", one, layer]:
                     recurring = named(self.states, one)
                     return recurring.compute(number(layer, len(recurring.layers)))
+                case ["picture", one]:
+                    return self.pictures[one].pixels
                 case [one, "mean" | "rollout" | "flow" as kind]:
                     return self._over_layers(named(self.attentions, one), kind)
                 case [one, "explain", query]:

@@ -11,8 +11,10 @@ from regard.tasks.finetuned import Finetuned
 from regard.tasks.reader import Reader
 from regard.tasks.translate import Translator
 from regard.tasks.writer import Writer
+from regard.viewer.hearing import listener_in, look_at_sound
 from regard.viewer.look import Look
 from regard.viewer.reading import look_at_reading, look_at_writing, reads_on
+from regard.viewer.seeing import look_at_picture, picture_reader
 from regard.viewer.seen import LONGEST
 from regard.viewer.translating import look_at_translation
 
@@ -29,6 +31,12 @@ def look(
     """What a model did with a text: where it looked, how its states changed, what it made of it."""
     check_something_to_see(model)
     check_text(text, "text")
+    if listener_in(model):
+        check_unasked("a model of sound", second=second, target=target, write=write)
+        return look_at_sound(model, text, name)  # type: ignore[arg-type]
+    if picture_reader(model):
+        check_unasked("a model that reads pictures", second=second, target=target, write=write)
+        return look_at_picture(model, text, name)
     if isinstance(model, Translator):
         check_unasked("a translator", second=second, write=write)
         return look_at_translation(model, text, target, name)
@@ -44,7 +52,8 @@ def look(
 
 def check_something_to_see(model: Any) -> None:
     """A bigram, and a word's vector, know no other token."""
-    parts = model.model.modules() if isinstance(model, Reader | Finetuned | Translator) else ()
+    known = isinstance(model, Reader | Finetuned | Translator) or picture_reader(model) or listener_in(model)
+    parts = model.model.modules() if known else ()
     if not any(isinstance(part, Attention | Recurrent | Way) for part in parts):
         raise Problem(
             f"there is nothing to look at in a {family_of(model)}: it has no attention and no states that go from word "
@@ -55,8 +64,9 @@ def check_something_to_see(model: Any) -> None:
 def family_of(model: Any) -> str:
     if isinstance(model, Translator):
         return type(model.model).__name__
-    reader = model.reader if isinstance(model, Finetuned) else model
-    return str(reader.published.theirs["model_type"]) if isinstance(reader, Reader) else type(model).__name__
+    reader: Any = model.reader if isinstance(model, Finetuned) else model
+    known = isinstance(reader, Reader) or picture_reader(model) or listener_in(model)
+    return str(reader.published.theirs["model_type"]) if known else type(model).__name__
 
 
 def check_text(text: object, what: str) -> None:

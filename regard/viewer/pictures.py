@@ -1,4 +1,5 @@
-"""Pictures of a Look: one matrix, the heads as lines, all layers by all heads, or raw attention beside its rollout.
+"""Pictures of a Look: one matrix, the heads as lines, all layers by all heads, raw attention beside its rollout; and,
+where a picture was looked at, both laid over it.
 
 Letters: H heads, Q queries, K keys.
 """
@@ -19,13 +20,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from regard.viewer.look import Look
+    from regard.viewer.look import Look, Picture
 
 THUMBNAIL, GAP = 48, 2  # pixels of a head in the grid at most, and between two
 FAINTEST, STRONGEST = 0.04, 8  # of lines: weights below are not drawn, and so many keys at most of a query and head
 # Okabe and Ito (2008), as on the page; those of each further eight heads are mixed with black or white
 COLOURS = ("#e69f00", "#56b4e9", "#009e73", "#d8c400", "#0072b2", "#d55e00", "#cc79a7", "#3b3f45")
 TINTS = (0, -0.4, 0.45, -0.65)
+DARKEST = 0.12  # light on a patch that is not looked at
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +68,8 @@ def picture(look: Look, path: str | Path, view: View | None = None) -> None:
         write_figure(path, lambda: heads_figure(look, attention, view, sides))
     elif view.name == "grid":
         write_figure(path, lambda: grid_figure(look, attention))
+    elif view.name == "picture":
+        write_figure(path, lambda: picture_figure(look, attention, view))
     else:
         write_figure(path, lambda: rollout_figure(look, attention, view, sides))
 
@@ -191,6 +195,33 @@ def rollout_figure(look: Look, attention: dict[str, Any], view: View, sides: Sid
     ):
         shaded(axes, sides.joined(look.block(f"{attention['name']}/{kind}")[layer]), sides, cell, title)
     return figure
+
+
+def picture_figure(look: Look, attention: dict[str, Any], view: View) -> Figure:
+    """The picture; where its first token looks, in a layer; and what that comes to in the input."""
+    from matplotlib.figure import Figure
+
+    layer, name, about = layer_of(attention, view), attention["name"], look.pictures[attention["keys"]]
+    looks = matrix(look, name, View("picture", layer=layer + 1, head=view.head))[0]
+    rolled = look.block(f"{name}/rollout")[layer, 0] if attention["rollout"] else looks
+    of = "mean of heads" if view.head is None else f"head {view.head}"
+    figure = Figure(figsize=(9, 3.2))
+    panels = (("as it was read", None), (f"layer {layer + 1}, {of}", looks), (f"rollout to layer {layer + 1}", rolled))
+    for axes, (title, weights) in zip(figure.subplots(1, 3), panels, strict=True):
+        lit = about.pixels if weights is None else about.pixels * light(weights, about)[..., None]
+        axes.imshow(lit, vmin=0, vmax=1, interpolation="nearest")
+        axes.set_title(title, fontsize=9)
+        axes.axis("off")
+    return figure
+
+
+def light(weights: np.ndarray, about: Picture) -> np.ndarray:  # (K,) -> (height, width)
+    """How bright each pixel is shown: that of its patch, the strongest as it is."""
+    patches = weights[about.first :].reshape(about.rows, about.columns)
+    shares = DARKEST + (1 - DARKEST) * np.sqrt(patches / max(float(patches.max()), 1e-12))
+    height, width = about.pixels.shape[:2]
+    down, across = ((np.arange(side) * count // side) for side, count in ((height, about.rows), (width, about.columns)))
+    return shares[down][:, across]
 
 
 def shaded(axes: Axes, weights: np.ndarray, sides: Sides, cell: float, title: str) -> None:

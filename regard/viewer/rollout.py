@@ -24,7 +24,7 @@ def rollout(weights: np.ndarray) -> np.ndarray:  # (L, T, T) mean over heads -> 
 
 def halved(weights: np.ndarray) -> np.ndarray:  # (L, T, T)
     """Each step with the residual: (A + I) / 2, rows summing to 1 also where a token looks at nothing."""
-    steps = weights.astype(np.float64) + np.eye(weights.shape[-1])
+    steps = abs(weights.astype(np.float64)) + np.eye(weights.shape[-1])  # a low-rank route's may be negative
     return steps / steps.sum(-1, keepdims=True)
 
 

@@ -20,6 +20,7 @@ class Side:
     pieces: list[str]
     special: list[bool]
     whole: bool = False  # each piece is a word
+    energy: list[float] | None = None  # of sound: how loud each piece is, the loudest 1
 
     @classmethod
     def of(cls, pieces: Sequence[str], special: Collection[int] = ()) -> Side:
@@ -35,7 +36,8 @@ class Side:
         shown = [
             piece if special else shown_as(piece) for piece, special in zip(self.pieces, self.special, strict=True)
         ]
-        return {"pieces": self.pieces, "shown": shown, "words": self.words(), "special": self.special}
+        told = {"pieces": self.pieces, "shown": shown, "words": self.words(), "special": self.special}
+        return told if self.energy is None else {**told, "energy": self.energy}
 
     def words(self) -> list[int]:
         """The number of the word that each piece belongs to."""

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from regard.errors import Problem, UsageProblem
 
-ViewName = Literal["matrix", "heads", "grid", "rollout"]
+ViewName = Literal["matrix", "heads", "grid", "rollout", "picture"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,10 @@ class View:
             there = {name: one for name, one in there.items() if one["rollout"]}
             if not there:
                 raise Problem(f"{header['model']} has no self attention, and so no rollout; choose another view")
+        if self.name == "picture":
+            there = {name: one for name, one in there.items() if one["keys"] in header.get("pictures", {})}
+            if not there:
+                raise Problem(f"{header['model']} was shown a text and no picture; choose another view")
         name = self.attention or ("cross" if "cross" in there else next(iter(there)))
         if name not in there:
             raise UsageProblem(f"no attention {name!r} can be shown as {self.name}; there are: {', '.join(there)}")

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.attention.memory import Memory
 from regard.attention.score import Additive, Cosine, Dot, General, Location, ScaledDot, Score
 from regard.attention.watch import Call, joined
 from regard.errors import Problem
@@ -41,10 +40,11 @@ class Watched:
     def of(cls, steps: Sequence[Call]) -> Watched:
         """From the calls of one layer, a part of the text after the other; in full precision."""
         call = joined(steps)
-        memory = Memory(call.memory.k.float(), call.memory.v.float(), call.memory.rows)
+        memory = replace(call.memory, k=call.memory.k.float(), v=call.memory.v.float())
         given = None if call.given is None else call.given.float()
-        score, position = call.score.float(), call.position.float()
-        return cls(replace(call, q=call.q.float(), memory=memory, given=given, score=score, position=position))
+        score, position, route = call.score.float(), call.position.float(), call.route.float()
+        own = replace(call, score=score, position=position, route=route)
+        return cls(replace(own, q=call.q.float(), memory=memory, given=given))
 
     def about(self) -> dict[str, Any]:
         call, score = self.call, self.call.score

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard.attention import watch as module
+from regard.attention import route as module
 from regard.attention.attention import Attention, AttentionConfig
 from regard.attention.mask import CAUSAL
 from regard.attention.watch import brief, collect, joined, watch

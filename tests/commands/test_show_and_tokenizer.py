@@ -18,7 +18,15 @@ def test_without_a_name_the_presets_are_listed(call):
     assert done.code == 0 and [line.split()[0] for line in done.out.splitlines()] == list(PRESETS)
 
 
-@pytest.mark.parametrize("name", PRESETS)
+WORDS = [name for name, config in PRESETS.items() if hasattr(getattr(config, "embedding", None), "vocab")]
+
+
+@pytest.mark.parametrize("name", [name for name in PRESETS if name not in WORDS])
+def test_presets_that_read_no_text_are_shown_too(name):
+    assert f"parameters        {parameters(PRESETS[name]):,}" in show(name).lines()
+
+
+@pytest.mark.parametrize("name", WORDS)
 def test_every_preset_is_shown_with_its_parameters(call, name):
     lines = call("show", name).out.splitlines()
     shown = show(name)

@@ -8,10 +8,12 @@ import math
 import numpy as np
 import pytest
 import torch
+from routes_by_hand import by_hand
 from watched_models import LOOKED, LOOKED_BACK, READ, TEXT, TRANSLATED, WRITTEN, cove_reader, reader, translator
 
 from regard.attention.attention import Attention
 from regard.attention.position import Buckets, Distance
+from regard.attention.route import Route
 from regard.attention.watch import collect, watch
 from regard.decoding.generate import Writing
 from regard.layers.stack import Stack
@@ -153,6 +155,8 @@ def expected(model, name: str, q, k, head: int) -> np.ndarray:
     """The weights of one row and one head by hand."""
     attention = model.get_submodule(name)
     scores = formula(attention, q, k, head)
+    if type(attention.route) is not Route:
+        return by_hand(attention.route, q, k, head, model.encoder.config.stack.causal)
     owner = next((part for at, part in model.named_modules() if isinstance(part, Stack) and name.startswith(at)), None)
     own = owner is not None and not looks_back(name)
     if own and owner.distances is not None:

@@ -30,6 +30,14 @@ T5S = Tokenizer.train("unigram", LINES * 3, 117, special=T5)
 
 STACK = {"width": 16, "inner": 24, "attention.heads": 2, "attention.size": 6}
 SIZES: dict[str, Any] = {
+    "rank": 4,
+    "windows": (4,),
+    "kinds": ("local", "lsh", "lsh"),
+    "local.size": 4,
+    "lsh.size": 3,
+    "rounds": 2,
+    "axes": (4, 6),
+    "axis_widths": (6, 10),
     "embedding.width": 16,
     "embedding.longest": 24,
     "embedding.filters": (4, 6),
@@ -70,10 +78,13 @@ def loud(model: nn.Module) -> nn.Module:
 def tokenizer_of(family: str) -> Tokenizer:
     if family in ("elmo", "context2vec"):
         return WORDS
-    return {"roberta": ROBERTAS}.get(family, PIECES if family in ("bert", "distilbert", "albert", "electra") else BYTES)
+    if family in ("roberta", "longformer"):
+        return ROBERTAS
+    return PIECES if family in ("bert", "distilbert", "albert", "electra", "linformer") else BYTES
 
 
 ROLES = {"lstm": "write", "elmo": "write", "gpt2": "write", "openai-gpt": "write", "transformer-xl": "write"}
+ROLES |= {"reformer": "write", "longformer": "masked", "linformer": "masked"}
 ROLES |= dict.fromkeys(("bert", "roberta", "distilbert", "albert", "electra", "context2vec"), "masked")
 
 

@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from regard.decoding.generate import Limits, Writing, Written, drafts_of, drawn, generate, penalized
+from regard.decoding import stage
+from regard.decoding.choosing import drawn, penalized
+from regard.decoding.generate import Limits, Writing, Written, drafts_of, generate
+from regard.decoding.scribe import Scribe
 from regard.errors import UsageProblem
 from regard.models import bigram
 from regard.models.encoder import Encoder, HeadedEncoder, NextHead
@@ -38,9 +41,14 @@ def model(tokenizer) -> HeadedEncoder:
     return model.eval()
 
 
-@pytest.fixture(scope="module")
-def write(model, tokenizer):
-    return partial(written_by, model, tokenizer)
+@pytest.fixture(scope="module", params=["plain", "unrecorded", "few slots"])
+def write(request, model, tokenizer):
+    """By the model itself, and as it is done where steps are recorded; also with fewer slots than texts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stage, "FEWEST", 4)
+        patch.setattr(stage, "MOST", 2 if request.param == "few slots" else 64)
+        launch = "plain" if request.param == "plain" else "unrecorded"
+        yield partial(written_by, Scribe(model, launch=launch), tokenizer)
 
 
 def written_by(model, tokenizer, prompts: list[str], how: Writing, end: int | None = None) -> list[Written]:
@@ -119,7 +127,8 @@ def test_with_a_window_the_last_half_is_read_again(model, tokenizer, write):
         assert len(found.tokens) == 70 and found.why == "most"
 
 
-def test_chances_are_the_models(model, tokenizer, write):
+def test_chances_are_the_models(model, tokenizer, write, monkeypatch):
+    monkeypatch.setattr(stage, "MOST", 1024)
     shares = next_logits(model, tokenizer.encode("the cat"), tokenizer.size).softmax(-1)
     found = write(["the cat"], Writing(most=1, samples=4000))
     counts = torch.bincount(torch.tensor([one.tokens[0] for one in found]), minlength=tokenizer.size) / 4000

@@ -68,7 +68,7 @@ def test_a_batch_can_be_learned(objective):
     asked = Asked(model.train(), objective)
     optimizer = torch.optim.AdamW(asked.parameters(), 0.03)
     for _ in range(80):
-        result = asked({"tokens": TOKENS})
+        result = asked(asked.prepare({"tokens": TOKENS}))
         optimizer.zero_grad()
         result.loss.backward()
         optimizer.step()

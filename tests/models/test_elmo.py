@@ -115,7 +115,7 @@ def test_two_language_models_learn_a_text(reader):
     optimizer = torch.optim.AdamW(asked.parameters(), 0.02)
     losses = []
     for _ in range(60):
-        result = asked(batch)
+        result = asked(asked.prepare(batch))
         loss = result.loss / result.count
         losses.append(loss.item())
         optimizer.zero_grad()

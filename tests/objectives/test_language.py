@@ -90,7 +90,7 @@ def test_both_ways_tell_their_neighbours(streams):
     two = new_encoder("lstm", config, {"write"}).model.eval()
     batch = streams.at(0)
     with torch.no_grad():
-        result = Both().judge(two, batch)
+        result = Both().judge(two, Both().prepare(batch))
         forward, backward = two.encoder.both(batch["tokens"])
         ids = batch["tokens"].ids.view(3, 8)
         after = F.cross_entropy(two.logits(forward), batch["wanted"], reduction="sum")

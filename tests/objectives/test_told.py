@@ -23,7 +23,8 @@ def test_an_elmo_tells_fewer_words_than_it_reads():
     model = new_encoder("elmo", config, {"write"}).model
     model.encoder.embed.spell(Spelling())
     ids = torch.arange(20)
-    result = Both().judge(model, {"tokens": Tokens(ids[:-1], Rows.of([19])), "wanted": ids[1:]})
+    batch = Both().prepare({"tokens": Tokens(ids[:-1], Rows.of([19])), "wanted": ids[1:]})
+    result = Both().judge(model, batch)
     assert model.heads["write"].out.out_features == 5
     assert torch.isfinite(result.loss) and result.count == 19 + 18
 

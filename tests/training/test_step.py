@@ -13,8 +13,8 @@ from torch import nn
 from regard.errors import Problem, UsageProblem
 from regard.objectives.objective import Asked
 from regard.training.ahead import DEPTH, ahead
+from regard.training.compiled import repeated
 from regard.training.settings import OptimizerConfig
-from regard.training.step import repeated
 
 GOLDEN = Path(__file__).with_name("golden.json")
 

@@ -122,7 +122,7 @@ function specialsChoice(change) {
 // ---- keys ----------------------------------------------------------------------------------------------------------
 
 const KEYS = [
-  ["1 … 9", "choose the view"],
+  ["1 … 9, 0", "choose the view"],
   ["← →", "the token before, after"],
   ["↑ ↓", "the layer above, below"],
   ["Shift ← →", "one head alone: before, after"],

@@ -177,9 +177,9 @@ export function headsOf(look, state) {
   return [...state.heads].filter((head) => head < count).sort((a, b) => a - b);
 }
 
-/** A side's tokens in the chosen unit: {text, first, pieces, special}; without specials where they are hidden. */
+/** A side's tokens in the chosen unit: {text, first, pieces, special, energy}; without specials where they are hidden. */
 export function tokensOf(look, side, state) {
-  const { shown, words, special } = look.header.sides[side];
+  const { shown, words, special, energy } = look.header.sides[side];
   const tokens = [];
   shown.forEach((text, piece) => {
     const last = tokens.at(-1);
@@ -187,7 +187,7 @@ export function tokensOf(look, side, state) {
     if (goesOn) {
       last.text += text;
       last.pieces.push(piece);
-    } else tokens.push({ text, first: piece, pieces: [piece], special: special[piece] });
+    } else tokens.push({ text, first: piece, pieces: [piece], special: special[piece], energy: energy?.[piece] });
   });
   return state.specials ? tokens : tokens.filter((token) => !token.special);
 }

@@ -5,6 +5,7 @@ import { FONT, canvas, element, fittedText, fourDigits, largest, picture, shade,
 const LARGEST_CELL = 28;
 const LABELLED_CELL = 9; // pixels a label needs
 const WIDEST_LABEL = 110;
+const STRIP = 26; // pixels between labels and cells for how loud a frame of sound is
 
 /**
  * Draws `matrix` (Q, K) within `room` pixels of width. `pick(query, key)` is called by a click or Enter; `hover(query)`
@@ -16,6 +17,7 @@ export function heatmap(root, { matrix, queries, keys, room, name, selected = []
   const { frame, base, over } = heatmapFrame(root, plan, name);
   paintMatrix(base, plan, picture(matrix.data, queries.length, keys.length, { scale }));
   paintLabels(base, plan, queries, keys);
+  if (plan.strip) paintEnergy(base, plan, queries, keys);
   const tip = tooltip(frame);
   const show = (query, key) => {
     paintOverlay(over, plan, queries, keys, selected, query, key);
@@ -52,12 +54,14 @@ function heatmapPlan(queries, keys, room) {
   pen.font = `600 ${FONT}`;
   const widths = (tokens) => tokens.map(({ text }) => pen.measureText(text.slice(0, 80)).width);
   const longest = (tokens) => Math.min(WIDEST_LABEL, Math.max(14, ...widths(tokens)));
-  const left = Math.ceil(Math.min(longest(queries), room * 0.3)) + 12;
-  const top = Math.ceil(longest(keys)) + 12;
+  const strip = keys.some(({ energy }) => energy !== undefined) ? STRIP : 0;
+  const left = Math.ceil(Math.min(longest(queries), room * 0.3)) + 12 + strip;
+  const top = Math.ceil(longest(keys)) + 12 + strip;
   const cell = Math.min(LARGEST_CELL, (room - left - 2) / Math.max(keys.length, 1));
   const whole = cell > 3 ? Math.floor(cell) : cell; // whole pixels look even; below three they would waste the room
   const [width, height] = [left + whole * keys.length, top + whole * queries.length];
-  return { left, top, cellWidth: whole, cellHeight: whole, width: Math.ceil(width) + 2, height: Math.ceil(height) + 2 };
+  const size = { cellWidth: whole, cellHeight: whole, width: Math.ceil(width) + 2, height: Math.ceil(height) + 2 };
+  return { left, top, strip, ...size };
 }
 
 function paintMatrix(context, plan, image) {
@@ -82,18 +86,30 @@ function paintLabels(context, plan, queries, keys) {
   for (let k = 0; k < keys.length; k += step(plan.cellWidth)) keyLabel(context, plan, k, keys[k].text);
 }
 
+// How loud each frame is: bars that grow from the cells.
+function paintEnergy(context, plan, queries, keys) {
+  context.fillStyle = themeColour("mark");
+  const bar = (token) => (plan.strip - 8) * (token.energy ?? 0);
+  queries.forEach((token, q) => {
+    context.fillRect(plan.left - 3, plan.top + q * plan.cellHeight, -bar(token), Math.max(plan.cellHeight - 1, 0.5));
+  });
+  keys.forEach((token, k) => {
+    context.fillRect(plan.left + k * plan.cellWidth, plan.top - 3, Math.max(plan.cellWidth - 1, 0.5), -bar(token));
+  });
+}
+
 function queryLabel(context, plan, place, text) {
   context.textAlign = "right";
-  const y = plan.top + (place + 0.5) * plan.cellHeight;
-  context.fillText(fittedText(context, text, plan.left - 10), plan.left - 6, y);
+  const [x, y] = [plan.left - plan.strip - 6, plan.top + (place + 0.5) * plan.cellHeight];
+  context.fillText(fittedText(context, text, x - 4), x, y);
 }
 
 function keyLabel(context, plan, place, text) {
   context.save();
-  context.translate(plan.left + (place + 0.5) * plan.cellWidth, plan.top - 6);
+  context.translate(plan.left + (place + 0.5) * plan.cellWidth, plan.top - plan.strip - 6);
   context.rotate(-Math.PI / 2);
   context.textAlign = "left";
-  context.fillText(fittedText(context, text, plan.top - 10), 0, 0);
+  context.fillText(fittedText(context, text, plan.top - plan.strip - 10), 0, 0);
   context.restore();
 }
 
@@ -109,11 +125,11 @@ function paintOverlay(context, plan, queries, keys, selected, query, key) {
   context.strokeStyle = themeColour("ink");
   context.lineWidth = plan.cellHeight < 4 ? 0.5 : 1;
   context.strokeRect(plan.left - 0.5, plan.top + query * plan.cellHeight - 0.5, width + 1, plan.cellHeight);
-  onPaper(context, 0, plan.top + (query + 0.5) * plan.cellHeight - 9, plan.left - 2, 18);
+  onPaper(context, 0, plan.top + (query + 0.5) * plan.cellHeight - 9, plan.left - plan.strip - 2, 18);
   queryLabel(context, plan, query, queries[query].text);
   if (key === null) return;
   context.strokeRect(plan.left + key * plan.cellWidth - 0.5, plan.top - 0.5, plan.cellWidth, height + 1);
-  onPaper(context, plan.left + (key + 0.5) * plan.cellWidth - 9, 0, 18, plan.top - 2);
+  onPaper(context, plan.left + (key + 0.5) * plan.cellWidth - 9, 0, 18, plan.top - plan.strip - 2);
   keyLabel(context, plan, key, keys[key].text);
 }
 

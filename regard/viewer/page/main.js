@@ -1,4 +1,4 @@
-// The page: its frame, the nine views, and what redraws them.
+// The page: its frame, the views, and what redraws them.
 
 import { buildControls, allHeads, keyChange, keysDialog } from "./controls.js";
 import { element, onlyLatest, themeShown } from "./draw.js";
@@ -14,9 +14,11 @@ import { dimensionsView } from "./views/dimensions.js";
 import { numberView } from "./views/number.js";
 import { compareView } from "./views/compare.js";
 import { statesView } from "./views/states.js";
+import { pictureView } from "./views/picture.js";
 
 const VIEWS = [
   matrixView, headsView, gridView, textView, rolloutView, dimensionsView, numberView, compareView, statesView,
+  pictureView,
 ];
 const PARTS = ["top", "side", "about", "views", "stage"];
 const page = Object.fromEntries(PARTS.map((id) => [id, document.getElementById(id)]));

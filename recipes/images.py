@@ -1,0 +1,96 @@
+"""CIFAR-10 from nothing on one GPU, each part within ten minutes: a convolutional teacher, a ViT of 6.3 million
+parameters, and the same with DeiT's second token, which learns from the teacher.
+
+    python -m recipes.images --part teacher     # about 1.5 minutes
+    python -m recipes.images --part vit         # about 5 minutes
+    python -m recipes.images --part deit        # about 7 minutes, after the teacher
+    python -m recipes.images                    # all of them; a part that has finished is not trained again
+    python -m recipes.images --small            # a few steps of tiny models, to see that it runs
+
+--data is the archive of JPEG pictures, of 18 MB, whose folders train/ and test/ have a folder for each class; it is
+decoded once, below --out.  These pictures have lost a little by JPEG, and scores with them.  The weights are the last:
+nothing is chosen by the test pictures.  A part that was stopped goes on from its last checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Any
+
+import regard
+from recipes.results import RESULTS, append
+from recipes.run_facts import commit, data_folder, device_name
+
+DATA = "cifar10-jpg/cifar10-jpg.tar.xz"
+CLASSIC = {"degrees": 0.0, "recolour": 0.0, "blend": 0.0, "cut": 0.0, "mixed": 0.0, "erase": 0.5}  # of a teacher
+LONG = {"epochs": 200, "batch": 512, "rate": 1e-3, "weight_decay": 0.05}
+PARTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # preset, what it is called in the table, its settings
+    "teacher": (
+        "convolutional", "Convolutional, nine layers", {"epochs": 60, "batch": 512, "rate": 2e-3, "augment": CLASSIC},
+    ),
+    "vit": ("vit-cifar", "ViT", LONG),
+    "deit": ("deit-cifar", "ViT with DeiT's token, taught hard by the convolutional one", LONG),
+    "soft": ("vit-cifar", "ViT, taught softly by the convolutional one", {**LONG, "distillation": "soft"}),
+}  # fmt: skip
+TAUGHT = ("deit", "soft")
+TINY = ("embedding.width=32", "stack.block.width=32", "stack.block.inner=32", "stack.block.attention.heads=2")
+TINY = (*TINY, "stack.layers=1", "embedding.size=8")
+
+
+def train_one(part: str, options: Namespace) -> None:
+    """Train, and tell how many of the test pictures the last weights label rightly."""
+    preset, name, settings = PARTS[part]
+    settings = {**settings, **({"epochs": options.epochs} if options.epochs else {})}
+    if options.small:
+        settings |= {"epochs": 0.02, "batch": 32, "evaluations": 1}
+    if part in TAUGHT:
+        settings["teacher"] = str(options.out / "teacher" / "model")
+    changes = (("width=16",) if part == "teacher" else TINY) if options.small else ()
+    out = options.out / part
+    model = regard.train(
+        "image", model=preset, out=out, cache=options.out / "pictures", set=changes, train=[f"{options.data}/train"],
+        dev=f"{options.data}/test", best="last accuracy", launch=options.launch, seed=options.seed, **settings,
+    )  # fmt: skip
+    tell(part, f"{name}, {settings['epochs']:g} epochs", model, last(out / "metrics.jsonl"), options)
+
+
+def last(path: Path) -> dict[str, Any]:
+    """The last evaluation of a run, and the seconds that its steps took."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    seconds = [line["seconds"] for line in lines if "seconds" in line][-1]
+    return {
+        "accuracy": [line["evaluation"] for line in lines if "evaluation" in line][-1]["accuracy"],
+        "seconds": seconds,
+    }
+
+
+def tell(part: str, name: str, model: Any, found: dict[str, Any], options: Namespace) -> None:
+    parameters = sum(parameter.numel() for parameter in model.model.parameters())
+    append(
+        "beyond", folder=options.results, row=name, data="CIFAR-10, as JPEG", split="test",
+        metric="accuracy", value=found["accuracy"], seconds=found["seconds"], parameters=parameters, seed=options.seed,
+        command=f"python -m recipes.images --part {part} --seed {options.seed}", commit=commit(), device=device_name(),
+    )  # fmt: skip
+    print(f"{name}: accuracy {found['accuracy']:.2f} in {found['seconds']:.0f} s")
+
+
+def main() -> None:
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("--part", choices=["all", *PARTS], default="all")
+    parser.add_argument("--data", type=Path, help=f"by default {DATA} in $REGARD_DATA")
+    parser.add_argument("--epochs", type=float, default=0, help="instead of the part's own")
+    parser.add_argument("--launch", choices=["plain", "compiled"], default="plain")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--small", action="store_true", help="a dry run on a CPU")
+    parser.add_argument("--out", type=Path, default=Path("runs/images"))
+    parser.add_argument("--results", type=Path, default=RESULTS, help="where the numbers go")
+    options = parser.parse_args()
+    options.data = options.data or data_folder() / DATA
+    for part in ["teacher", "vit", "deit"] if options.part == "all" else [options.part]:
+        train_one(part, options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,399 @@
+"""Which objective makes the most of the same arithmetic?  Models of one size (6 layers of width 256, about 9 million
+parameters) read the same text for the same FLOPs, each asked something else, and are fine-tuned on the small tasks of
+GLUE: the lectures' picture of GLUE against compute.
+
+    REGARD_DATA=FOLDER python -m recipes.objectives --together 7
+
+does it all: three budgets, three seeds of fine-tuning.  About ten minutes are meant for it on one H200, where models as
+small as these leave most of the card idle.  A part alone is, say,
+
+    ... python -m recipes.objectives --part pretrain --model masked --flops 1e15
+    ... python -m recipes.objectives --part finetune --model masked --flops 1e15 --seed 1
+
+What an objective costs is counted, not guessed (`--part costs`): ELECTRA's generator, T5's decoder and the scores of
+all words where all are asked for are paid from the same budget.  Every budget is a training of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import SUPPRESS, ArgumentParser, Namespace
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from statistics import fmean
+from subprocess import run
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from recipes.results import RESULTS, append, read
+from recipes.run_facts import commit, data_folder, device_name
+from regard.checkpoints.files import write_file
+from regard.commands.encoders import new_reader
+from regard.commands.finetune import finetune
+from regard.commands.glue import GLUE
+from regard.commands.language_run import LanguageRun, is_language
+from regard.commands.load import load_reader, load_translator
+from regard.commands.pretrain import pretrain
+from regard.commands.pretraining_run import SAMPLE, PretrainingRun, some
+from regard.commands.settings import PRETRAINING
+from regard.commands.show import configured, make_model, size
+from regard.commands.train import train
+from regard.config import update
+from regard.data.corpus import Corpus
+from regard.data.documents import read_documents
+from regard.data.labelled import Labelled
+from regard.data.lines import read_lines
+from regard.data.reading import Reading
+from regard.models import t5
+from regard.objectives.objective import Asked
+from regard.objectives.spans import Gaps, Spans
+from regard.rows import Rows, Tokens
+from regard.tasks.finetuned import TASKS
+from regard.tasks.label_metrics import accuracy, binary_f1, matthews, pearson
+from regard.text.tokenizer import ENCODER, SPECIAL, T5, Tokenizer
+from regard.training.parallel import here
+
+WIDTH, LAYERS = 256, 6
+STACK = (
+    f"embedding.width={WIDTH}", f"stack.layers={LAYERS}", f"stack.block.width={WIDTH}",
+    f"stack.block.inner={4 * WIDTH}", "stack.block.attention.heads=4",
+)  # fmt: skip
+SIDES = tuple(
+    f"{side}.{one}" for side in ("encoder", "decoder")
+    for one in (f"layers={LAYERS // 2}", f"block.width={WIDTH}", f"block.inner={4 * WIDTH}", "block.attention.heads=4")
+)  # fmt: skip
+TWO_WAYS = (
+    f"embedding.width={WIDTH}", f"recurrent.width={2 * WIDTH}", f"recurrent.last={WIDTH}", "embedding.dropout=0.1",
+    "recurrent.dropout=0.1", "dropout=0.1",
+)  # fmt: skip
+THEN = ", then "  # between the objectives of a model that is pretrained in stages, each for its share of the FLOPs
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table: what is asked, of which preset in this shape, and at which rate."""
+
+    objective: str
+    preset: str
+    set: tuple[str, ...] = STACK
+    rate: float = 7e-4
+    text: str = "encoder"  # how the text is encoded
+
+    @property
+    def stages(self) -> list[str]:
+        return self.objective.split(THEN)
+
+
+ROWS = {
+    "next": Row("next", "gpt2-mini", text="whole"),
+    "both": Row("both", "bilstm", TWO_WAYS, 2e-3, "whole"),  # two ways that never meet: recurrent ones are there
+    "masked": Row("masked", "bert-mini"),
+    "next-sentence": Row("masked+next-sentence", "bert-mini"),
+    "order": Row("masked+order", "bert-mini"),
+    # At once and from nothing its discriminator does not learn at this size (recipes/encoders.py)
+    "replaced": Row(f"masked{THEN}replaced", "electra-small"),
+    "spans": Row("spans", "t5-tiny", (f"embedding.width={WIDTH}", *SIDES), 1e-3, "spans"),
+}
+NOTHING = Row("nothing", "bert-mini")  # what comes of fine-tuning alone
+SPECIALS = {"encoder": ENCODER, "whole": SPECIAL, "spans": T5}
+SETTINGS = {"longest": 128, "budget": 16_384, "warmup": 0.05, "generator": 0.5}
+LATER = {"rate": 2e-4}  # of a second stage
+TUNING = {"longest": 128, "epochs": 4.0}
+BUDGETS, SEEDS, VOCABULARY = (2.5e14, 1e15, 4e15), 3, 16_000
+FILES = {  # train and dev of each task
+    "SST-2": ("sst2/sentence-level/train.tsv", "sst2/sentence-level/dev.tsv"),
+    "CoLA": ("glue/CoLA/train.tsv.xz", "glue/CoLA/dev.tsv"),
+    "MRPC": ("glue/MRPC/train.tsv.xz", "glue/MRPC/dev.tsv"),
+    "RTE": ("glue/RTE/train.tsv.xz", "glue/RTE/dev.tsv"),
+    "STS-B": ("glue/STS-B/train.tsv.xz", "glue/STS-B/dev.tsv"),
+}
+METRICS = {"SST-2": "accuracy", "CoLA": "Matthews", "MRPC": "F1", "RTE": "accuracy", "STS-B": "Pearson"}
+MEAN, CURVE = "mean", "mean score by FLOPs of pretraining"
+
+
+def read_text(options: Namespace) -> None:
+    """Vocabularies of the same kind and size from the same text, and the text encoded in three ways: in sentences, for
+    encoders and for T5, and whole, for language models."""
+    for name, special in SPECIALS.items():
+        place = tokenizer_of(options, name)
+        if not place.exists():
+            lines = some(read_documents(texts(options)), SAMPLE // 4)
+            Tokenizer.train("wordpiece", lines, options.vocabulary, lowercase=True, special=special).save(place)
+        for files, end in ((texts(options), ""), ([held_out()], "-dev")):
+            folder = options.out / f"text-{name}{end}"
+            Corpus.make(files, Tokenizer.load(place), folder, whole=name == "whole")
+
+
+def pretrain_one(options: Namespace) -> None:
+    """Pretrain for so many FLOPs, one stage after the other."""
+    row, out = ROWS[options.model], run_folder(options)
+    model: str | Path = row.preset
+    for number, objective in enumerate(row.stages, 1):
+        begun: dict[str, Any] = {"tokenizer": tokenizer_of(options, row.text), "set": row.set, "rate": row.rate}
+        begun = begun if number == 1 else {"filled_by": str(model), **LATER}
+        steps = max(round(options.flops / len(row.stages) / (cost(options, objective) * options.budget)), 1)
+        folder = out if number == len(row.stages) else out.with_name(f"{out.name}-{number}")
+        pretrain(
+            model, texts(options), dev=[held_out()], objective=objective, out=folder, steps=steps, seed=0,
+            corpus=options.out / f"text-{row.text}", evaluate_every=0, save_every=max(steps // 4, 1),
+            **SETTINGS | {"budget": options.budget} | begun,
+        )  # fmt: skip
+        model = folder / "model"
+
+
+def finetune_one(options: Namespace) -> None:
+    """Score all tasks; what was scored in an earlier call is not done again."""
+    row = NOTHING if options.model == "nothing" else ROWS[options.model]
+    place = run_folder(options).with_name(f"{run_folder(options).name}-scores-{options.seed}.json")
+    found: dict[str, float] = json.loads(place.read_text()) if place.exists() else {}
+    for task in [task for task in FILES if task not in found]:
+        found[task] = (as_text if row.text == "spans" else by_head)(options, row, task)
+        write_file(place, json.dumps(found).encode())
+    flops = options.flops if options.model != "nothing" else 0
+    told = {
+        "row": row.objective, "data": f"GLUE after {flops:.1e} FLOPs" if flops else "GLUE without pretraining",
+        "split": "dev", "seed": options.seed, "flops": flops, "parameters": parameters(options), **about(options),
+    }  # fmt: skip
+    for task, value in found.items():
+        append("objectives", metric=f"{task} {METRICS[task]}", value=value, **told)
+    append("objectives", metric=MEAN, value=fmean(found.values()), **told)
+
+
+def by_head(options: Namespace, row: Row, task: str) -> float:
+    """A new head on the model, as everyone fine-tunes: on the first token, the last, or the last of both ways."""
+    pretrained = options.model != "nothing"
+    begun = {} if pretrained else {"tokenizer": tokenizer_of(options, row.text), "set": row.set}
+    model = run_folder(options) / "model" if pretrained else row.preset
+    (data, dev), kind = files_of(options, task), GLUE[task].kind
+    out = run_folder(options).with_name(f"{run_folder(options).name}-{task}-{options.seed}")
+    score = METRICS[task].lower()
+    told = {"epochs": options.epochs, "longest": TUNING["longest"], "seed": options.seed, "best": f"highest {score}"}
+    found = finetune(model, kind, train=data, dev=dev, out=out, **begun, **told)
+    scores = found.evaluate(found.task.read(dev, Reading()))
+    return {one.metric.lower(): one.value for one in reversed(scores)}[score]
+
+
+def as_text(options: Namespace, row: Row, task: str) -> float:
+    """T5's way: the task is named before the text, and the label is written."""
+    out = run_folder(options).with_name(f"{run_folder(options).name}-{task}-{options.seed}")
+    read_as, files = TASKS[GLUE[task].kind], files_of(options, task)
+    pairs = [read_as.read(path, Reading()) for path in files]
+    places = [out.with_name(f"{out.name}-{part}.jsonl") for part in ("train", "dev")]
+    for place, data in zip(places, pairs, strict=True):
+        rows = ({"text": named(task, texts), "label": spoken(task, label)} for texts, label in zip_labelled(data))
+        write_file(place, "".join(f"{json.dumps(row)}\n" for row in rows).encode())
+    steps = max(round(options.epochs * len(pairs[0]) / 32), 1)
+    every, best = max(steps // 4, 1), "lowest loss" if task == "STS-B" else "highest exact"
+    training = {
+        "steps": steps, "seed": options.seed, "evaluate_every": every, "save_every": every, "keep": 1, "best": best,
+        "precision": "bf16" if here().type == "cuda" else "float32",
+        "optimizer": {"rate": 1e-3, "schedule": "linear", "warmup": steps // 10},
+    }  # fmt: skip
+    model = run_folder(options) / "model"
+    told = {"train": [str(places[0])], "dev": [str(places[1])], "smoothing": 0.0, "longest": 256, "budget": 1536}
+    translator = train("text", model=str(model), out=out, training=training, **told)
+    asked = [json.loads(line)["text"] for line in places[1].read_text().splitlines()]
+    said = ["".join(best[0].text.split()) for best in translator.translate(asked)]
+    return judged(task, said, [spoken(task, label) for _, label in zip_labelled(pairs[1])])
+
+
+def named(task: str, texts: Sequence[str]) -> str:
+    names = ("text",) if len(texts) == 1 else ("first", "second")
+    return f"{task.lower()} " + " ".join(f"{name} : {text}" for name, text in zip(names, texts, strict=True))
+
+
+def spoken(task: str, label: str) -> str:
+    """A label as it is written; similarities in fifths, as T5 has them."""
+    return f"{round(float(label) * 5) / 5:.1f}" if task == "STS-B" else "".join(label.lower().split("_"))
+
+
+def zip_labelled(data: Labelled) -> list[tuple[tuple[str, ...], str]]:
+    return list(zip(data.texts, data.labels, strict=True))
+
+
+def judged(task: str, said: list[str], wanted: list[str]) -> float:
+    """The task's score of what was written.  What is no label is wrong; what is no number is taken for none."""
+    if task == "STS-B":
+        return pearson([number(text) for text in said], [float(text) for text in wanted]).value
+    if METRICS[task] == "F1":
+        return binary_f1(said, wanted, sorted(set(wanted))[-1]).value
+    return (matthews if METRICS[task] == "Matthews" else accuracy)(said, wanted).value
+
+
+def number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+def cost(options: Namespace, objective: str) -> float:
+    """FLOPs of training a token, as they were counted."""
+    return json.loads((options.out / "costs.json").read_text())[objective]
+
+
+def count_costs(options: Namespace) -> None:
+    """What torch counts in matrix products of a step on a few rows, forwards and backwards; attention, and recurrent
+    layers, which it does not count, by their formulas."""
+    found: dict[str, float] = {}
+    for row in ROWS.values():
+        for objective in row.stages:
+            if objective in found:
+                continue
+            longest = SETTINGS["longest"]
+            asked, batch = question(options, row, objective, rows=8)
+            with FlopCounterMode(display=False) as counter:
+                asked(asked.prepare(batch)).loss.backward()
+            found[objective] = counter.get_total_flops() / (8 * longest) + uncounted(asked, longest)
+    write_file(options.out / "costs.json", json.dumps(found, indent=1).encode())
+    for objective, value in found.items():
+        told = {"row": objective, "data": "What an objective costs", "command": about(options)["command"]}
+        append("objectives", metric="million FLOPs a token", value=value / 1e6, folder=options.results, **told)
+
+
+def question(options: Namespace, row: Row, objective: str, rows: int) -> tuple[Asked, dict[str, Any]]:
+    """A model that has learned nothing with what it is asked, and a batch of rows for it."""
+    pieces, longest = Tokenizer.load(tokenizer_of(options, row.text)), SETTINGS["longest"]
+    tokens = Tokens(torch.randint(110, pieces.size, (rows * longest,)), Rows.even(rows, longest))
+    batch = {"tokens": tokens, "types": torch.zeros(rows * longest, dtype=torch.long), "wanted": tokens.ids.roll(-1)}
+    batch["second"] = torch.zeros(rows, dtype=torch.long)
+    if objective == "spans":
+        config = configured(row.preset, row.set, t5.PRESETS)
+        model = make_model(replace(config, embedding=replace(config.embedding, vocab=pieces.size)))
+        return Asked(model, Spans(Gaps(tuple(pieces.sentinels), pieces.begin, pieces.end))), batch
+    settings = update(PRETRAINING, {"objective": objective, **SETTINGS})
+    kind = LanguageRun if is_language(row.preset, objective) else PretrainingRun
+    reader = new_reader(row.preset, pieces, row.set)
+    run_of = kind(settings, row.preset, Path(), Path())
+    return run_of.asked(reader, reader.published.model.encoder.config, objective.split("+"))[1], batch
+
+
+def uncounted(asked: nn.Module, longest: int) -> float:
+    """FLOPs a token of attention, 12 for each pair of tokens, layer and number of their width; and of recurrent layers,
+    six for each weight."""
+    blocks = [part for part in asked.modules() if hasattr(part, "attention") and hasattr(part, "feed")]
+    attention = sum(12 * longest * block.attention.q.out_features for block in blocks)
+    lstm = [part for part in asked.modules() if isinstance(part, nn.RNNBase) or hasattr(part, "weight_hh")]
+    return attention + sum(6.0 * p.numel() for part in lstm for p in part.parameters() if p.ndim == 2)
+
+
+def parameters(options: Namespace) -> int:
+    if options.model == "nothing":
+        return size(new_reader(NOTHING.preset, Tokenizer.load(tokenizer_of(options, "encoder")), STACK).model)
+    folder = run_folder(options) / "model"
+    spans = ROWS[options.model].text == "spans"
+    return size(load_translator(folder, "cpu").model if spans else load_reader(folder, "cpu").model)
+
+
+def draw(options: Namespace) -> None:
+    """The curve of each objective, for each seed that has all budgets."""
+    lines = [line for line in read(options.results / "objectives.jsonl") if line["metric"] == MEAN and line["flops"]]
+    for row in ROWS.values():
+        for seed in range(options.seeds):
+            mine = [line for line in lines if (line["row"], line["seed"]) == (row.objective, seed)]
+            points = sorted((line["flops"], line["value"]) for line in mine)
+            if len(points) == len(options.budgets):
+                told = {"row": row.objective, "data": "GLUE by compute", "split": "dev", "seed": seed}
+                append("objectives", metric=CURVE, points=points, **told, **about(options))
+
+
+def about(options: Namespace) -> dict[str, Any]:
+    return {
+        "command": "python -m recipes.objectives", "commit": commit(), "device": device_name(),
+        "folder": options.results,
+    }  # fmt: skip
+
+
+def texts(options: Namespace) -> list[Path]:
+    parts = ("valid",) if options.small else ("wiki", "news", "books")
+    return [data_folder() / "pretrain-mini" / f"{part}.txt.xz" for part in parts]
+
+
+def held_out() -> Path:
+    return data_folder() / "pretrain-mini/valid.txt.xz"
+
+
+def files_of(options: Namespace, task: str) -> tuple[Path, Path]:
+    train_file, dev = (data_folder() / file for file in FILES[task])
+    if not options.small:
+        return train_file, dev
+    few = options.out / f"few-{dev.parent.name}.tsv"
+    write_file(few, "".join(f"{line}\n" for line in islice(read_lines(dev), 40)).encode())
+    return few, few
+
+
+def tokenizer_of(options: Namespace, name: str) -> Path:
+    return options.out / f"tokenizer-{name}.json"
+
+
+def run_folder(options: Namespace) -> Path:
+    flops = "" if options.model == "nothing" else f"-{options.flops:.1e}"
+    return options.out / f"{options.model}{flops}"
+
+
+def everything(options: Namespace) -> None:
+    """All parts, each in a process of its own: those that need nothing of each other side by side, large ones first."""
+    budgets = [str(flops) for flops in sorted(options.budgets, reverse=True)]
+    models = [("--model", model, "--flops", flops) for flops in budgets for model in ROWS]
+    seeds = [("--seed", str(seed)) for seed in range(options.seeds)]
+    tuned = [("finetune", *model, *seed) for model in [*models, ("--model", "nothing")] for seed in seeds]
+    for parts in ([("text",)], [("costs",)], [("pretrain", *model) for model in models], tuned, [("draw",)]):
+        with ThreadPoolExecutor(options.together) as pool:
+            list(pool.map(lambda part: alone(options, *part), parts))
+
+
+def alone(options: Namespace, part: str, *words: str) -> None:
+    """A part in a process of its own; one that was finished is not done again."""
+    name = "-".join([part, *words[1::2]])
+    done, log = options.out / "done" / name, options.out / "logs" / f"{name}.log"
+    if done.exists():
+        return
+    log.parent.mkdir(parents=True, exist_ok=True)
+    folders = ["--out", str(options.out), "--results", str(options.results), *["--small"] * options.small]
+    with log.open("a") as file:
+        told = [sys.executable, "-m", "recipes.objectives", "--part", part, *words, *folders]
+        run(told, check=True, stdout=file, stderr=file)
+    write_file(done, b"")
+
+
+def smaller() -> None:
+    """Rows of the same kinds whose models are learned in a second."""
+    for name, row in ROWS.items():
+        ROWS[name] = replace(row, set=tuple(one.replace("256", "32").replace("512", "64") for one in row.set))
+
+
+PARTS = {
+    "text": read_text, "costs": count_costs, "pretrain": pretrain_one, "finetune": finetune_one, "draw": draw,
+    "all": everything,
+}  # fmt: skip
+
+
+def main() -> None:
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("--part", choices=PARTS, default="all")
+    parser.add_argument("--model", choices=[*ROWS, "nothing"], default="nothing", help="of a part")
+    parser.add_argument("--flops", type=float, default=BUDGETS[0], help="to spend on pretraining, of a part")
+    parser.add_argument("--seed", type=int, default=0, help="of fine-tuning")
+    parser.add_argument("--together", type=int, default=1, help="runs side by side")
+    parser.add_argument("--out", type=Path, default=Path("runs/objectives"))
+    parser.add_argument("--results", type=Path, default=RESULTS, help="where the numbers go")
+    parser.add_argument("--small", action="store_true", help=SUPPRESS)
+    options = parser.parse_args()
+    options.budget, options.epochs, options.vocabulary = SETTINGS["budget"], TUNING["epochs"], VOCABULARY
+    options.budgets, options.seeds = BUDGETS, SEEDS
+    if options.small:  # to see that everything goes through
+        smaller()
+        options.budget, options.epochs, options.vocabulary = 512, 0.1, 1000
+        options.budgets, options.seeds = (1e9, 4e9), 1
+    PARTS[options.part](options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""A fine-tuning run from recordings and transcripts to a model that writes down what is said."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.commands.finetuning_run import FinetuningRun, by_name
+from regard.commands.listeners import listener_of
+from regard.commands.run_folder import claim
+from regard.commands.settings import FinetuningSettings
+from regard.config import to_dict
+from regard.data.framed import ExampleBatches
+from regard.data.recordings import SoundCorpus, fingerprint_of
+from regard.errors import UsageProblem
+from regard.objectives.objective import Asked
+from regard.tasks.finetuned import Finetuned
+from regard.tasks.listener import Listener
+from regard.tasks.transcribe import Transcribe, with_letters
+from regard.text.letters import Letters
+from regard.training.loop import train
+from regard.training.parallel import here, is_first, rank_count
+from regard.training.settings import TrainingConfig
+
+TRANSCRIBE = "transcribe"
+ENOUGH = 1000  # steps: letters are told only after a while in which all is blank
+EPOCHS = 3, 300  # at least, at most
+LOOKS = 20  # at dev
+
+
+class TranscribingRun(FinetuningRun):
+    def __init__(self, settings: FinetuningSettings, model: str, folder: Path):
+        if not settings.train or not settings.dev:
+            raise UsageProblem("fine-tuning needs train=FILE to learn from and dev=FILE to choose the best weights by")
+        settings = replace(settings, best=settings.best or f"lowest {Transcribe.watched}")
+        self.settings, self.model, self.name, self.folder = settings, model, TRANSCRIBE, folder
+        read = Transcribe.read
+        self.train, self.dev = read(settings.train, settings.reading), read(settings.dev, settings.reading)
+        self.test = read(settings.test, settings.reading) if settings.test else None
+
+    def write(self, set: tuple[str, ...], allow_changed_data: bool = False) -> Finetuned:
+        settings, device = self.settings, here()
+        listener, config = listener_of(self.model, set, settings.seed)
+        torch.manual_seed(settings.seed)
+        finetuned, fresh = with_letters(listener, listener.letters or Letters.learned(self.train.texts), config)
+        heard: Any = finetuned.reader
+        heard.model.to(device)
+        self.task = finetuned.task
+        if is_first():
+            begun = {"name": self.model, "task": self.name, **to_dict(config)}
+            claim(self.folder, {"settings": to_dict(settings), "model": begun})
+        examples: Any = self.task.examples(heard, self.decoded(heard))
+        training = self.training(len(examples), heard.model, device)
+        if is_first():
+            print(*self.facts(fresh, examples.notes, training), sep="\n", file=sys.stderr, flush=True)
+        outcome = train(
+            Asked(heard.model, self.task), ExampleBatches(examples, settings.batch, settings.seed), training,
+            self.folder, evaluate=lambda: by_name(finetuned.evaluate(self.dev)),
+            fingerprint=fingerprint_of([*self.train.every, *self.dev.every], heard.ears.rate),
+            allow_changed_data=allow_changed_data,
+        )  # fmt: skip
+        if outcome.signal:
+            sys.exit(outcome.exit_code)
+        heard.model.eval()
+        if is_first():
+            finetuned.save(self.folder / "model", self.card(outcome, training))
+            self.tell(finetuned)
+        return finetuned
+
+    def training(self, examples: int, model: Any, device: torch.device) -> TrainingConfig:
+        """As for texts, but longer, and with fewer looks at dev, which is heard from its beginning to its end."""
+        per_epoch = math.ceil(examples / (self.settings.batch * rank_count()))
+        epochs = self.settings.epochs or min(max(ENOUGH / per_epoch, EPOCHS[0]), EPOCHS[1])
+        self.settings = replace(self.settings, epochs=epochs)
+        usual = super().training(examples, model, device)
+        every = max(usual.evaluate_every, usual.steps // LOOKS)
+        return replace(usual, evaluate_every=every, save_every=every, report_every=min(50, every))
+
+    def decoded(self, listener: Listener) -> SoundCorpus:
+        """The samples to learn from.  They lie with the run; each process reads what it finds, or decodes its own."""
+        rank = "" if is_first() else "-others"
+        return SoundCorpus.make([self.train], listener.ears.rate, self.folder / f"sounds{rank}")
+
+    def facts(self, fresh: list[str], notes: Sequence[str], training: TrainingConfig) -> Iterator[str]:
+        yield from [*self.train.lines(), *self.dev.lines(), *notes]
+        yield f"new, and to be learned: {', '.join(fresh)}" if fresh else "the head goes on with what it has learned"
+        size, rate = self.settings.batch, training.optimizer.rate
+        yield f"{training.steps:,} steps of {size} recordings, rate {rate:.1e}, {training.precision}"
+
+    def card(self, outcome: Any, training: TrainingConfig) -> str:
+        return super().card(outcome, training).replace("An encoder", "A model of sound", 1)

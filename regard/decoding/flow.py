@@ -1,0 +1,91 @@
+"""Continuous batching: texts go through the slots of a stage, and the slot of one that is done goes to the next."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from regard.decoding.scribe import Scribe
+from regard.decoding.stage import Stage, doubled, slots_for
+
+TOKENS = 16_384  # of sources that are read at once
+SHARE = 4  # a quarter of the slots is free before they are filled again: to read is longer than a step
+
+
+@dataclass(eq=False)
+class Text:
+    """What is to be written: what stands before it, its first token, and how many tokens may follow."""
+
+    source: Sequence[int]
+    first: int
+    left: int  # 0 when it has ended by itself
+    about: Any = None  # whose it is
+    tokens: list[int] = field(default_factory=list)
+    total: float = 0.0  # log-probability
+    done: bool = False
+    since: int = 0  # the step with which it began
+
+    def places(self, reads: bool) -> int:
+        """As many as it may need."""
+        return len(self.source) + self.left if reads else max(len(self.source), self.left)
+
+
+class Flow:
+    def __init__(self, stage: Stage, texts: Sequence[Text]):
+        self.stage, self.waiting = stage, deque(texts)
+        self.active: dict[int, Text] = {}  # by slot
+        self.free = list(range(stage.slots))[::-1]
+
+    def steps(self) -> Iterator[list[tuple[Text, Any]]]:
+        """Of each step, what was told of every text that was being written.  Who takes it says which are done."""
+        while self.waiting or self.active:
+            if self.waiting and (not self.active or SHARE * len(self.free) >= self.stage.slots):
+                self.fill()
+            self.stage.launch(self.places())
+            while len(self.stage.behind) > self.stage.lag and self.active:
+                number, told = self.stage.look()
+                some = [(slot, text) for slot, text in self.active.items() if text.since <= number]
+                yield [(text, told[slot]) for slot, text in some]
+                self.leave([slot for slot, text in some if text.done])
+
+    def leave(self, slots: Sequence[int]) -> None:
+        """What was written there is done; of what the stage does not know, it is told."""
+        if early := [slot for slot in slots if self.active[slot].left]:
+            self.stage.halt(early)
+        for slot in slots:
+            del self.active[slot]
+        self.free += slots
+
+    def fill(self) -> None:
+        """Let texts that wait begin, as many as there are slots for."""
+        while self.waiting and self.free:
+            slots, texts, tokens = list[int](), list[Text](), 0
+            while self.waiting and self.free and (not texts or tokens + len(self.waiting[0].source) <= TOKENS):
+                slots.append(self.free.pop())
+                texts.append(self.waiting.popleft())
+                texts[-1].since, tokens = self.stage.launched, tokens + len(texts[-1].source)
+            self.stage.begin(torch.tensor(slots, device=self.stage.device), texts)
+            self.active |= zip(slots, texts, strict=True)
+
+    def places(self) -> int:
+        """As many as a step needs: one more than the furthest text has filled, or as many as a source has."""
+        now, texts = self.stage.launched + 1, self.active.values()
+        if self.stage.scribe.reads:
+            return now + max(len(text.source) - text.since for text in texts)
+        return max(max(len(text.source) for text in texts), now - min(text.since for text in texts))
+
+
+def groups(scribe: Scribe, texts: Sequence[Text], beams: int) -> Iterator[tuple[int, int, list[Text]]]:
+    """Slots, places, and the texts to be written in them: together if there is room, or else the long ones apart."""
+    rest = list(texts)
+    while rest:
+        needs = [doubled(text.places(scribe.reads)) for text in rest]
+        places = max(needs)
+        slots, wanted = slots_for(scribe, len(rest), beams, places), slots_for(scribe, len(rest), beams, 1)
+        together = slots == wanted
+        yield slots, places, [text for text, need in zip(rest, needs, strict=True) if together or need == places]
+        rest = [text for text, need in zip(rest, needs, strict=True) if not together and need < places]

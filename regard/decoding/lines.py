@@ -1,0 +1,93 @@
+"""One token after the other in every slot of a stage: the most probable, or drawn by each text's own chance.
+
+Letters: S slots, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.decoding.choosing import Choosing
+from regard.decoding.decoder import Ends, Hypothesis, index_of
+from regard.decoding.flow import Flow, Text, groups
+from regard.decoding.scribe import Scribe
+from regard.decoding.stage import Stage
+from regard.rows import Tokens
+
+
+class Lines(Stage):
+    def __init__(self, scribe: Scribe, slots: int, places: int, choosing: Choosing, end: int | None):
+        super().__init__(scribe, slots, 1, places)
+        self.choosing, self.end = choosing, -1 if end is None else end
+        self.held += [index_of(choosing.never, self.device)]
+
+        def whole() -> Tensor:
+            return torch.zeros(slots, dtype=torch.long, device=self.device)
+
+        self.token, self.count, self.limit = whole(), whole(), whole()
+        self.told = torch.zeros(2, slots, dtype=torch.float64, device=self.device)  # tokens, and how probable they are
+        drawn = not choosing.sampling.greedy
+        self.chances = self.told.new_zeros(slots, places + 1) if drawn else None
+        penalized = choosing.penalty != 1
+        vocab = choosing.vocab or 0
+        self.seen = torch.zeros(slots, vocab, dtype=torch.bool, device=self.device) if penalized else None
+
+    def begin(self, slots: Tensor, texts: Sequence[Text]) -> None:
+        self.read(slots, [text.source for text in texts])
+        self.token[slots] = torch.tensor([text.first for text in texts], device=self.device)
+        self.limit[slots] = torch.tensor([text.left for text in texts], device=self.device)
+        self.count[slots], self.going[slots] = 0, True
+        if self.chances is not None:
+            drawn = [np.resize(text.about.chance.random(text.left), self.chances.shape[1]) for text in texts]
+            self.chances[slots] = torch.from_numpy(np.stack(drawn)).to(self.device)
+        if self.seen is not None:
+            seen = torch.zeros(len(texts), self.seen.shape[1], dtype=torch.bool)
+            for row, text in zip(seen, texts, strict=True):
+                row[text.about.ids] = True
+            self.seen[slots] = seen.to(self.device)
+
+    def step(self, places: int) -> None:
+        chance = None
+        if self.chances is not None:
+            chance = self.chances.gather(1, self.count.clamp(max=self.chances.shape[1] - 1)[:, None]).squeeze(1)
+        tokens, gains = self.choosing(self.logits(self.token, places), self.seen, chance)
+        self.token.copy_(torch.where(self.going, tokens, self.token))
+        self.told[0].copy_(self.token)
+        self.told[1].copy_(gains)
+        if self.seen is not None:
+            self.seen.scatter_(1, self.token[:, None], True)
+        self.count.add_(self.going)
+        self.going &= (self.token != self.end) & (self.count < self.limit)
+        self.fixed.at.add_(self.going)  # one that is done stays at its last place: there may be no other
+
+
+def sample_all(scribe: Scribe, source: Tokens, ends: Ends) -> list[Hypothesis]:
+    """Greedily, one hypothesis for each row of the source."""
+    about = zip(source.tolist(), ends.first(source).tolist(), ends.limits(source).tolist(), strict=True)
+    texts = [Text(row, first, limit - 1) for row, first, limit in about]  # where it can only end, it does
+    choosing = Choosing(never=ends.never, shared=True)
+    for slots, places, some in groups(scribe, [text for text in texts if text.left > 0], 1):
+        with lines_of(scribe, slots, places, choosing, ends.end) as stage:
+            for told in Flow(stage, some).steps():
+                for text, (token, gain) in told:
+                    write(text, int(token), gain, ends.end)
+    return [Hypothesis(text.tokens, text.total, text.total) for text in texts]
+
+
+def lines_of(
+    scribe: Scribe, slots: int, places: int, choosing: Choosing, end: int | None
+) -> AbstractContextManager[Lines]:
+    key = "lines", slots, places, choosing, end
+    return scribe.stage(key, lambda: Lines(scribe, slots, places, choosing, end))
+
+
+def write(text: Text, token: int, gain: float, end: int) -> None:
+    text.total += gain
+    text.left = 0 if token == end else text.left - 1
+    text.tokens += [] if token == end else [token]
+    text.done = text.left == 0

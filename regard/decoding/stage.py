@@ -1,0 +1,136 @@
+"""Slots in which texts are written side by side, step by step: a step is the same kernels whatever is in the slots, and
+on a GPU one launch.  The host is told of a step while the next one runs.
+
+Letters: S slots, K beams of each.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from regard.decoding.scribe import Scribe
+from regard.layers.fixed import Fixed
+from regard.layers.stack import one_each
+from regard.rows import Tokens
+
+WARM_UP = 3  # steps before one is recorded: libraries make themselves ready in the first ones
+FEWEST = 32  # places that are looked at; then twice as many, and so on
+ROOM = 2**32  # bytes of keys and values of a stage, or less on a smaller device
+MOST = 1024  # rows of a stage
+KERNELS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]  # the others know no mask, or make a plan for every shape
+
+
+class Stage:
+    """What all kinds of writing have in common: a step that may be recorded, and how the host is told of it."""
+
+    def __init__(self, scribe: Scribe, slots: int, beams: int, places: int):
+        self.scribe, self.slots, self.beams, self.places = scribe, slots, beams, places
+        self.device, self.model = scribe.device, scribe.hand
+        self.fixed = Fixed.like(scribe.example, slots, beams, places)
+        self.held: list[Any] = [
+            one_each(slots * beams, self.device)
+        ]  # what graphs read that might be forgotten elsewhere
+        self.going = torch.zeros(slots, dtype=torch.bool, device=self.device)  # rows that are being written
+        self.runs: dict[int, Callable[[], None]] = {}  # a step, by how many places are looked at
+        self.told: Tensor = self.going  # what the host is told of a step
+        self.launched = 0  # steps
+        self.behind = deque[tuple[int, Tensor, Any]]()  # of which the host has not been told yet
+        self.records = scribe.records
+        self.lag = 1 if self.records else 0  # steps that may be under way while the host thinks
+
+    def begin(self, slots: Tensor, texts: Sequence[Any]) -> None:  # (n,)
+        """Let texts begin in slots."""
+        raise NotImplementedError
+
+    def step(self, places: int) -> None:
+        """One more token of each row that is going; nothing of the others.  Over tensors that stay where they are."""
+        raise NotImplementedError
+
+    def run(self, places: int) -> None:
+        with sdpa_kernel(KERNELS):
+            self.step(places)
+
+    def logits(self, tokens: Tensor, places: int) -> Tensor:  # (S * K,) -> (S * K, V)
+        logits, _ = self.model.step(tokens, self.fixed.within(places))
+        return logits
+
+    @torch.inference_mode()
+    def launch(self, places: int) -> None:
+        """A step in which rows have up to so many places."""
+        places = min(doubled(places), self.places)
+        if places not in self.runs:
+            self.runs[places] = self.recorded(places) if self.records else partial(self.run, places)
+        self.runs[places]()
+        told, event = self.told.to("cpu", non_blocking=True, copy=True), None
+        if self.records:
+            event = torch.cuda.Event()
+            event.record()
+        self.behind.append((self.launched, told, event))
+        self.launched += 1
+
+    def look(self) -> tuple[int, list[Any]]:
+        """What the host is told of each slot in the oldest step that it does not know, and which step that is."""
+        number, told, event = self.behind.popleft()
+        if event is not None:
+            event.synchronize()
+        return number, told.T.tolist() if told.ndim > 1 else told.tolist()
+
+    def recorded(self, places: int) -> Callable[[], None]:
+        """A step as one launch."""
+        beside, now = torch.cuda.Stream(self.device), torch.cuda.current_stream(self.device)
+        going = self.going.clone()
+        self.going.fill_(False)  # so that the steps it takes to record one change nothing
+        beside.wait_stream(now)
+        with torch.cuda.stream(beside):
+            for _ in range(WARM_UP):
+                self.run(places)
+            graph = torch.cuda.CUDAGraph()
+            # on the same stream, for what libraries made ready is for it; other threads may be at work meanwhile
+            with torch.cuda.graph(graph, self.scribe.pool, beside, capture_error_mode="thread_local"):
+                self.run(places)
+        now.wait_stream(beside)
+        self.going.copy_(going)
+        return graph.replay
+
+    def read(self, slots: Tensor, sources: Sequence[Sequence[int]]) -> None:
+        """Let rows begin in slots, once what stands before them is read; those that begin alike are read once."""
+        number = {source: place for place, source in enumerate(dict.fromkeys(map(tuple, sources)))}
+        tokens = Tokens.of(list(number), self.device)
+        if self.scribe.reads and not tokens.rows.total:  # nothing stands before them
+            self.fixed.begin(slots, torch.zeros(len(slots) * self.beams, dtype=torch.long, device=self.device))
+            return
+        state = self.model.start(tokens, self.beams)
+        if len(number) < len(sources):
+            origin = torch.tensor([number[tuple(source)] for source in sources], device=self.device)[:, None]
+            state = state.select((origin * self.beams + torch.arange(self.beams, device=self.device)).flatten())
+        self.fixed.put(slots, state)
+
+    def halt(self, slots: Sequence[int]) -> None:
+        """Write no more in these slots."""
+        self.going[torch.tensor(slots, device=self.device)] = False
+
+    @torch.inference_mode()
+    def stop(self) -> None:
+        """Write no more at all."""
+        self.behind.clear()
+        self.going.fill_(False)
+
+
+def doubled(number: int) -> int:
+    """A power of two that is not below it, from the fewest places on."""
+    return max(FEWEST, 1 << max(number - 1, 0).bit_length())
+
+
+def slots_for(scribe: Scribe, count: int, beams: int, places: int) -> int:
+    """How many texts are written side by side: a power of two, so that few shapes are recorded."""
+    bytes_each = scribe.place * places * (beams if scribe.reads else beams + 1)  # its source takes places too
+    room = min(ROOM, torch.cuda.mem_get_info(scribe.device)[1] // 16) if scribe.records else ROOM
+    most = max(1, min(room // bytes_each, MOST // beams))
+    return min(1 << max(count - 1, 0).bit_length(), 1 << (most.bit_length() - 1))

@@ -1,0 +1,79 @@
+"""Compiled training: blocks trace whole, for rows of any lengths, and everything is undone at the end."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+
+from regard.layers.block import Context, Trace
+from regard.models.bert import bert
+from regard.models.encoder import Encoder
+from regard.models.gpt2 import gpt2
+from regard.objectives.cross_entropy import FUSED
+from regard.rows import Tokens
+from regard.training.compiled import compiled, repeated
+
+VOCAB = 50
+CONFIGS = {
+    "bert": bert(3, 32, 2, VOCAB, dropout=0.0),
+    "gpt2": gpt2(3, 32, 2, VOCAB, dropout=0.0),
+}
+BATCHES = ([7, 30, 1, 12], [5, 21, 9], [3, 3, 9, 20, 2, 4])
+
+
+@pytest.fixture
+def traced(monkeypatch):
+    """Compiled as it is, and refused where a graph breaks."""
+    torch.compiler.reset()
+    torch._dynamo.utils.counters.clear()
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager", fullgraph=True))
+    yield torch._dynamo.utils.counters["stats"]
+    torch.compiler.reset()
+
+
+def states_and_gradients(model: Encoder) -> list[torch.Tensor]:
+    torch.manual_seed(0)
+    found = []
+    for lengths in BATCHES:
+        model.zero_grad()
+        states = model(Tokens.of([[5 + place % 40 for place in range(length)] for length in lengths]))
+        states.square().sum().backward()
+        found += [states.detach(), *(p.grad.clone() for p in model.parameters() if p.grad is not None)]
+    return found
+
+
+@pytest.mark.parametrize("family", CONFIGS)
+def test_blocks_are_one_graph_for_rows_of_any_length(family, traced):
+    model = Encoder(CONFIGS[family]).train()
+    wanted = states_and_gradients(model)
+    with compiled(model):
+        found = states_and_gradients(model)
+    torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-4)
+    assert 0 < traced["unique_graphs"] <= 2  # on a CPU the first block also finds where padding goes
+
+
+def test_it_is_undone():
+    model = Encoder(CONFIGS["bert"])
+    blocks = repeated(model)
+    with compiled(model):
+        assert all(block._compiled_call_impl is not None for block in blocks) and FUSED.get()
+    assert all(block._compiled_call_impl is None for block in blocks) and not FUSED.get()
+
+
+def test_where_nothing_is_repeated_all_is_compiled():
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    with compiled(model):
+        assert model._compiled_call_impl is not None
+
+
+def test_whole_rows_leave_no_traces():
+    """What leaves a compiled block has gradients that come back, zeros or not."""
+    model, tokens = Encoder(CONFIGS["gpt2"]).eval(), Tokens.of([[7, 8, 9], [4]])
+    x, see = model.embedded(tokens), Context(tokens.rows, model.stack.mask)
+    kept = model.stack.blocks[0](x, see, Trace())[1]
+    left = model.stack.blocks[0](x, Context(tokens.rows, model.stack.mask, forgets=True), Trace())[1]
+    assert kept.own is not None and left.own is None and left.source is None
+    torch.testing.assert_close(model(tokens), model.read(tokens)[0])
