@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,8 @@ from fastapi.responses import Response
 from pydantic_core import to_json
 
 from regard.data.framed import Framed, Row
+from regard.layers.packed import packed
+from regard.server.cores import dealt, each_alone
 from regard.server.errors import Refused
 from regard.server.queue import News
 from regard.server.queue import Row as Waiting
@@ -58,14 +60,19 @@ def rows_of(reader: Reader, asked: Embedding, shelf: Shelf) -> list[Row]:
 
 
 def vectors(reader: Reader, rows: list[Waiting]) -> Iterator[list[News]]:
-    """All rows at once, laid end to end."""
+    """All rows at once, laid end to end; on a CPU, some on each core."""
+    parts = [rows] if reader.device.type != "cpu" else dealt(rows, [row.cost for row in rows])
+    for part, found in zip(parts, each_alone(partial(embedded, reader), parts), strict=True):
+        yield [(row, vector, True) for row, vector in zip(part, found, strict=True)]
+
+
+def embedded(reader: Reader, rows: Sequence[Waiting]) -> np.ndarray:  # (rows, W)
     framed = Framed.of(row.given for row in rows)
     tokens, types = framed.batch(range(len(rows)))
     tokens, types = tokens.to(reader.device), types.to(reader.device)
-    with torch.inference_mode():
+    with torch.inference_mode(), packed(reader.device):
         states = deque(reader.model.encoder.layers(tokens, types), maxlen=1).pop()
-        found = reader.pooling(states, tokens.rows).float().cpu().numpy()
-    yield [(row, vector, True) for row, vector in zip(rows, found, strict=True)]
+        return reader.pooling(states, tokens.rows).float().cpu().numpy()
 
 
 def told(served: Served, asked: Embedding, found: list[np.ndarray], tokens: int) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from regard.data.framed import Framed, Row
 from regard.data.parallel import TOGETHER
 from regard.errors import Problem, UsageProblem
 from regard.layers.longest import longest_row
+from regard.layers.packed import packed
 from regard.models.encoder import Role
 from regard.models.folder import load_published, save_files
 from regard.models.published import Published
@@ -148,13 +149,17 @@ class Reader:
         """Batches of rows, the longest first: their numbers, the states of all their tokens, and where each begins."""
         choice = chosen(layers)
         for numbers, tokens, types in self.batches(framed):
-            yield numbers, choice(list(self.model.encoder.layers(tokens, types))), tokens.rows
+            with packed(self.device):
+                states = choice(list(self.model.encoder.layers(tokens, types)))
+            yield numbers, states, tokens.rows
 
     @torch.inference_mode()
     def scores(self, role: Role, framed: Framed) -> Iterator[tuple[list[int], Tensor, Rows]]:
         """Likewise, what a head makes of them: a row of scores for each token, or for each row."""
         for numbers, tokens, types in self.batches(framed):
-            yield numbers, self.model.scores(role, self.model(tokens, types), tokens.rows), tokens.rows
+            with packed(self.device):
+                scores = self.model.scores(role, self.model(tokens, types), tokens.rows)
+            yield numbers, scores, tokens.rows
 
     def batches(self, framed: Framed) -> Iterator[tuple[list[int], Tokens, Tensor]]:
         budget = CACHED if self.device.type == "cpu" else BUDGET
