@@ -1,6 +1,6 @@
 """Pictures of the page for docs/looking.md: one of each view, and one in the dark.
 
-    regard train image DATA/mnist/train-images-idx3-ubyte.gz --model vit-cifar --no-flip --epochs 1 --out runs/digits
+    regard train image MNIST/train-images-idx3-ubyte.gz --no-flip --crop none --mixed 0 --epochs 1 --out runs/digits
     python -m recipes.screenshots --seer runs/digits --picture digit.png
 
 Other models are those in the box, unless they are named (--encoder, --translator, --writer); where it lacks one,
