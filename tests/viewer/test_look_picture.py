@@ -113,16 +113,22 @@ def test_the_page_shows_the_picture_lit(seen, tmp_path):
         page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.goto((tmp_path / "look.html").as_uri())
-        page.wait_for_selector('#stage .view[data-view="picture"] canvas')
+        page.wait_for_selector('#stage[aria-busy=false] > .view[data-view="picture"]:not(.pending) canvas')
         assert page.locator("#stage h3").all_text_contents()[1] == "Rollout up to layer 1"
         assert "[class] looks at:" in page.locator("#stage").text_content()
         first = page.locator("#stage canvas").first
         before = first.evaluate("node => node.toDataURL()")
-        box = first.bounding_box()
-        first.hover(position={"x": box["width"] * 0.25, "y": box["height"] * 0.75})
         weight = seen.block("encoder/0/weights").mean(0)[0, 2 + 4 * 6 + 1]
-        assert page.locator("#stage .tooltip").first.text_content() == f"row 5, column 2: {weight:.4f}"
-        first.click(position={"x": box["width"] * 0.25, "y": box["height"] * 0.75})
+        tip, wanted = page.locator("#stage .tooltip").first, f"row 5, column 2: {weight:.4f}"
+        for _ in range(50):  # a page that has just been laid out draws its view again, as wide as it has become
+            width, height = first.evaluate("node => [node.clientWidth, node.clientHeight]")
+            first.hover(position={"x": width * 0.25, "y": height * 0.75})
+            if tip.text_content() == wanted:
+                break
+            page.mouse.move(0, 0)
+            page.wait_for_timeout(100)
+        assert tip.text_content() == wanted
+        first.click(position={"x": width * 0.25, "y": height * 0.75})
         page.wait_for_selector("#stage p:has-text('patch 5:2')")
         page.keyboard.press("ArrowUp")
         page.wait_for_selector("#stage h3:has-text('Rollout up to layer 2')")
