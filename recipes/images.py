@@ -1,15 +1,16 @@
-"""CIFAR-10 from nothing on one GPU, each part within ten minutes: a convolutional teacher, a ViT of 6.3 million
-parameters, and the same with DeiT's second token, which learns from the teacher.
+"""CIFAR-10 from nothing on one GPU: a convolutional teacher, a ViT of 6.3 million parameters,
+and the same with DeiT's second token, which learns from the teacher.
 
-    python -m recipes.images --part teacher     # about 1.5 minutes
-    python -m recipes.images --part vit         # about 5 minutes
-    python -m recipes.images --part deit        # about 7 minutes, after the teacher
+    python -m recipes.images --part teacher
+    python -m recipes.images --part vit
+    python -m recipes.images --part deit        # after the teacher
     python -m recipes.images                    # all of them; a part that has finished is not trained again
     python -m recipes.images --small            # a few steps of tiny models, to see that it runs
 
 --data is the archive of JPEG pictures, of 18 MB, whose folders train/ and test/ have a folder for each class; it is
 decoded once, below --out.  These pictures have lost a little by JPEG, and scores with them.  The weights are the last:
 nothing is chosen by the test pictures.  A part that was stopped goes on from its last checkpoint.
+Not yet run at full size: its time and scores are still to be told.
 """
 
 from __future__ import annotations

@@ -7,10 +7,11 @@ that learns from rows of a million bytes.
 `cost` takes six layers of width 256 forwards and backwards over one row, from a thousand tokens to a million, in bf16
 on a GPU and in float32 on a CPU.  The layers are reversible, so that what is measured is what the way of looking costs.
 A length that would take more than `--seconds` a pass is not tried; one that does not fit in memory is told as such.
-Some ten minutes on a GPU, most of them for all with all; half an hour on two CPU cores (`--small`: some minutes).
 
 `million` trains the preset reformer-million on enwik8, a row of 1,048,576 bytes a step, and tells the loss, the time of
 a step and the largest memory.  A run that was stopped goes on where it was.  To try it: `--tokens 2048 --steps 3`.
+
+Not yet run at full size: its time and scores are still to be told.
 """
 
 from __future__ import annotations

@@ -4,14 +4,15 @@ GLUE: the lectures' picture of GLUE against compute.
 
     REGARD_DATA=FOLDER python -m recipes.objectives --together 7
 
-does it all: three budgets, three seeds of fine-tuning.  About ten minutes are meant for it on one H200, where models as
-small as these leave most of the card idle.  A part alone is, say,
+does it all: three budgets, three seeds of fine-tuning, side by side, since models as small as these leave
+most of a GPU idle.  A part alone is, say,
 
     ... python -m recipes.objectives --part pretrain --model masked --flops 1e15
     ... python -m recipes.objectives --part finetune --model masked --flops 1e15 --seed 1
 
 What an objective costs is counted, not guessed (`--part costs`): ELECTRA's generator, T5's decoder and the scores of
 all words where all are asked for are paid from the same budget.  Every budget is a training of its own.
+Not yet run at full size: its time and scores are still to be told.
 """
 
 from __future__ import annotations

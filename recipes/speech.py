@@ -4,7 +4,7 @@ beside the same model from nothing.
 
     REGARD_DATA=FOLDER python -m recipes.speech --together 6
 
-does it all in about five minutes of one GPU, the runs side by side; on a CPU `--small --steps 20` tries every part.
+does it all on one GPU, the runs side by side; on a CPU `--small --steps 20` tries every part.
 A part alone, each of which goes on where it was stopped:
 
     ... python -m recipes.speech --part sounds                                   # needs no GPU
@@ -15,6 +15,7 @@ Digits are short, 0.4 s: so a frame is a hundredth of a second, and rows to pret
 speaker, one after the other, for a frame's negatives to be of other digits.  Labelled recordings are drawn by the seed,
 as many of each digit.  Errors are of the words that are written letter by letter (word and character error rate), and
 of the digit that the letters are likeliest to spell (digit error rate, which guessing makes 90).
+Not yet run at full size: its time and scores are still to be told.
 """
 
 from __future__ import annotations
