@@ -50,7 +50,8 @@ class Route(nn.Module):
 
     def mixed(self, weights: Tensor, memory: Memory, rows: Rows, mask: Mask | None) -> Tensor:  # -> (N, H, D)
         """What queries are told, by these weights."""
-        return rows.unpad((weights @ padded(memory.v, memory.rows)).transpose(1, 2))
+        values = padded(memory.v, memory.rows)
+        return rows.unpad((weights.to(values.dtype) @ values).transpose(1, 2))
 
 
 def check_whole(rows: Rows, memory: Memory, bias: Tensor | None) -> None:
