@@ -27,7 +27,7 @@ lint: setup
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 results: setup
 	$(BIN)/python -m recipes.results

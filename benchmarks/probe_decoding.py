@@ -1,11 +1,13 @@
-"""How fast decoding is on a GPU, by how its kernels are launched: a table, and which kernels take the time.
+"""How fast decoding is on a GPU, by how its kernels are launched, and without one or the other of what makes it fast: a
+table, and which kernels take the time.
 
 Random weights in bf16; every row is written to its full length.  Speeds are of the whole: reading what stands before,
 all steps, tokens on the host.  Peers are not asked: that is `regard bench generate` and `regard bench translate`.
 
-    python -m benchmarks.probe_decoding --out probe                            # about 40 s on one H200
-    python -m benchmarks.probe_decoding --variants graphs compiled --out probe # a minute more: compiling
-    python -m benchmarks.probe_decoding --small --device cpu --out probe       # a dry run
+    python -m benchmarks.probe_decoding --out probe                         # about a minute on one H200
+    python -m benchmarks.probe_decoding --variants compiled --out probe     # another: compiling
+    python -m benchmarks.probe_decoding --variants plain --out probe        # kernel by kernel
+    python -m benchmarks.probe_decoding --small --device cpu --out probe    # a dry run
 """
 
 from __future__ import annotations
@@ -16,12 +18,17 @@ import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 
-from regard.decoding import stage
+from benchmarks.reporting import worth
+from regard.attention import fixed, step
+from regard.decoding import best, copies, fused, stage
 from regard.decoding.beam import Beam, beam_search
 from regard.decoding.decoder import Ends, prompted
 from regard.decoding.generate import Limits, Writing, drafts_of, generate
@@ -38,18 +45,25 @@ NOBODY = 1  # a token that ends a row; the head is told never to write it
 KERNELS = 30  # in the table of a profile
 
 Load = tuple[str, int, Callable[[Scribe], Any]]  # its name, what is written (tokens, sentences), and how
+LACKS: dict[str, list[tuple[Any, str, Any]]] = {  # what a variant does without, and what stands in its place
+    "attention": [(fixed, "one_query_can", lambda grid: False), (step, "one_query_can", lambda grid: False)],
+    "choice": [(best, "kernels_run", lambda logits: False)],
+    "norms": [(fused, "kernels_run", lambda states: False)],
+    "tables": [(copies, "STEP", 1)],
+}
+VARIANTS = "graphs", *(f"graphs-without-{part}" for part in LACKS)
 
 
 def options() -> Namespace:
     parser = ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument(
-        "--variants", nargs="+", default=["plain", "graphs"], metavar="plain|graphs|compiled|unrecorded"
-    )
+    known = f"plain, graphs, compiled or unrecorded, or one of these with -without-{'|'.join(LACKS)}"
+    parser.add_argument("--variants", nargs="+", default=VARIANTS, metavar="VARIANT", help=known)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--small", action="store_true", help="tiny models")
     parser.add_argument("--fewest", type=int, help="places that a step looks at, at least; as many graphs fewer")
     parser.add_argument("--out", type=Path, default=Path("runs/probe"), help="a folder for numbers and profiles")
+    parser.add_argument("--results", type=Path, help="a folder of results, to add the medians to")
     return parser.parse_args()
 
 
@@ -130,16 +144,25 @@ def measured(asked: Namespace) -> Iterator[dict[str, Any]]:
     for make in (language, translation):
         model, loads = make(asked.small, asked.device)
         for variant in asked.variants:
-            scribe = Scribe(model, "bf16" if on_gpu else "float32", variant)
-            for name, amount, run in loads:
-                found = timed(lambda run=run, scribe=scribe: run(scribe), asked.repetitions, wait)  # type: ignore[misc]
-                row = {"load": name, "variant": variant, "speed": amount / found["median"], **found}
-                print(f"{name:42} {variant:10} {row['speed']:10,.0f}/s  first {found['first']:6.2f} s", flush=True)
-                if variant != "plain":  # of which a profile would take longer than all the rest
-                    table = profiled(lambda run=run, scribe=scribe: run(scribe), on_gpu)  # type: ignore[misc]
-                    with (asked.out / "profiles.txt").open("a") as file:
-                        file.write(f"{name}, {variant}\n{table}\n\n")
-                yield row
+            launch, _, lacking = variant.partition("-without-")
+            scribe = Scribe(model, "bf16" if on_gpu else "float32", launch)
+            with without(lacking):
+                for name, amount, run in loads:
+                    found = timed(partial(run, scribe), asked.repetitions, wait)
+                    row = {"load": name, "variant": variant, "speed": amount / found["median"], **found}
+                    print(f"{name:42} {variant:26} {row['speed']:10,.0f}/s  first {found['first']:6.2f} s", flush=True)
+                    if variant in ("graphs", "compiled", "unrecorded"):
+                        with (asked.out / "profiles.txt").open("a") as file:
+                            file.write(f"{name}, {variant}\n{profiled(partial(run, scribe), on_gpu)}\n\n")
+                    yield row
+
+
+@contextmanager
+def without(lacking: str) -> Iterator[None]:
+    with ExitStack() as stack:
+        for place, name, value in LACKS[lacking] if lacking else ():
+            stack.enter_context(patch.object(place, name, value))
+        yield
 
 
 def main() -> None:
@@ -152,6 +175,12 @@ def main() -> None:
     (asked.out / "profiles.txt").unlink(missing_ok=True)
     numbers = {"torch": torch.__version__, "rows": list(measured(asked))}
     (asked.out / "probe.json").write_text(json.dumps(numbers, indent=1) + "\n")
+    for load in dict.fromkeys(row["load"] for row in numbers["rows"]) if asked.results else ():
+        some = {row["variant"]: row for row in numbers["rows"] if row["load"] == load}
+        rows = {
+            name: {"ms": [1e3 * of(row["all"]) for of in (statistics.median, min, max)]} for name, row in some.items()
+        }
+        worth(load, rows, "benchmarks.probe_decoding", asked.results)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
-"""Where the time of a training step goes, and what would save some: each change alone and all together, in one process.
+"""What a training step takes, and what each part of it that was made fast is worth, in one process.
 
 Cases: BERT-base on hidden words, in rows of 512 and in rows as long as texts are (128 on average); GPT-2 in rows of
-1024; a translator of LSTMs; and fine-tuning's small batches.  Of every row: real tokens a second (the median of steps
-after the warm-up), milliseconds a step, the first step's seconds, peak memory, and the last loss, by which a change
-that computes something else would be seen.  Profiles of some rows go to profiles.txt: the kernels that take longest,
-how long the device had nothing to do, and between which kernels.  About 150 s on one H200: what is quick comes first,
-and what finds no time is named.
+1024; and a translator of LSTMs.  Of every row: real tokens a second (the median of steps after the warm-up),
+milliseconds a step, the first step's seconds, peak memory, and the last loss, by which a change that computes something
+else would be seen.  Profiles of some rows go to profiles.txt: the kernels that take longest, how long the device had
+nothing to do, and between which kernels.  Under 120 s on one H200: what tells most comes first, and what finds no time
+is named.
 
-    python -m benchmarks.probe_training --out OUT --seconds 150
-    python -m benchmarks.probe_training --out /tmp/probe --small        --steps 2 --seconds 900    (on a CPU)
+    python -m benchmarks.probe_training --out OUT --seconds 120
+    python -m benchmarks.probe_training --out /tmp/probe --small --steps 2 --seconds 900    (on a CPU)
 """
 
 from __future__ import annotations
@@ -31,18 +31,16 @@ import torch
 from benchmarks.copying import LENGTHS
 from benchmarks.probe_changes import (
     Change,
+    all_scores,
     compiled_embedding,
-    counted,
     filled,
-    joined,
-    known_lengths,
-    linear_head,
-    narrow_stream,
     patched,
-    torchs_loss,
-    waiting,
+    ragged,
+    three_products,
+    wide_stream,
 )
 from benchmarks.probe_profile import profile
+from benchmarks.reporting import worth
 from regard.data.batches import rows_of
 from regard.models import ENCODERS, TRANSLATORS
 from regard.models.heads import new_encoder
@@ -53,34 +51,28 @@ from regard.objectives.objective import Asked, Batch
 from regard.objectives.translate import Translate
 from regard.rows import Tokens
 from regard.training.compiled import compiled
-from regard.training.graphs import replayed
 from regard.training.parallel import Ranks, here
 from regard.training.settings import OptimizerConfig, TrainingConfig
 from regard.training.step import Stepper
 
 WARM_UP = 4  # steps, or fewer where fewer are timed
 DISTINCT = 8  # batches, which come again and again
-COMPILING, PLAIN = 28.0, 5.0  # seconds that a row is thought to take, on an H200
+COMPILING, PLAIN = 20.0, 4.0  # seconds that a row is thought to take, on an H200
 SPREAD = 0.8  # of the logarithms of lengths of texts
 MASK, FIRST = 4, 5  # ids
+WORDS = {
+    "bert": "training BERT-base, rows of 512", "gpt2": "training GPT-2, rows of 1024",
+    "bert-mixed": "training BERT-base, rows as long as texts", "lstm": "training a translator of LSTMs",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Row:
     name: str
     changes: tuple[Change, ...] = ()
-    launch: str = "plain"  # or graphs, compiled, static: compiled for the shapes of the first batch
+    launch: str = "compiled"  # or plain; or static: compiled for the shapes of the first batch
     profiled: bool = False
-    later: bool = False  # if there is time
-
-    @property
-    def turn(self) -> int:
-        """What is quick comes first, then what matters most."""
-        return 2 if self.later else int(self.seconds == COMPILING)
-
-    @property
-    def seconds(self) -> float:
-        return PLAIN if self.launch in ("plain", "graphs") else COMPILING
+    turn: int = 1  # what tells most comes first
 
 
 @dataclass(frozen=True)
@@ -155,43 +147,32 @@ def cases(small: bool) -> dict[str, Case]:
     bert, gpt, budget = ("bert-tiny", "gpt2-tiny", 256) if small else ("bert-base", "gpt2-small", 32_768)
     long, longer, mean = (32, 64, 16) if small else (512, 1024, 128)
     words, pieces = ENCODERS[bert].embedding.vocab, ENCODERS[gpt].embedding.vocab
-    before = Row("before", (torchs_loss, waiting), profiled=True)
+    now, plain = Row("compiled", profiled=True, turn=0), Row("plain", launch="plain", turn=1)
     return {
         "bert": Case(
             hidden_words(bert), rows_of_text(np.full(4096, long), budget, words), (
-                before, Row("plain"), Row("linear head", (linear_head,)), Row("joined", (linear_head, joined)),
-                Row("narrow", (linear_head, narrow_stream)),
-                Row("compiled", (linear_head,), "compiled", profiled=True),
-                Row("compiled, all", (linear_head, narrow_stream, joined, compiled_embedding), "compiled", True),
-                Row("compiled, narrow", (linear_head, narrow_stream), "compiled", later=True),
-                Row("static", (linear_head,), "static", later=True),
-                Row("compiled, joined", (linear_head, joined), "compiled", later=True),
+                now, plain, Row("compiled, ragged", (ragged,), turn=2), Row("static", launch="static", turn=2),
+                Row("compiled, wide stream", (wide_stream,), turn=3),
+                Row("compiled, embedding too", (compiled_embedding,), turn=3),
+                Row("compiled, all scores", (all_scores,), turn=4),
+                Row("compiled, three products", (three_products,), turn=4),
             ),
         ),
         "gpt2": Case(
             encoder(gpt, "write", lambda vocab: Next()), rows_of_text(np.full(4096, longer), budget, pieces), (
-                before, Row("own loss", (waiting,)), Row("plain"), Row("narrow", (narrow_stream,)),
-                Row("compiled", (), "compiled", profiled=True),
-                Row("compiled, narrow, joined", (narrow_stream, joined), "compiled", profiled=True, later=True),
-                Row("static", (), "static", later=True),
+                now, plain, Row("plain, all scores", (all_scores,), "plain"),
+                Row("compiled, ragged", (ragged,), turn=2), Row("static", launch="static", turn=3),
+                Row("compiled, all scores", (all_scores,), turn=3),
             ),
         ),
         "bert-mixed": Case(
             hidden_words(bert), rows_of_text(text_lengths(mean, long), budget, words), (
-                before, Row("plain", (linear_head,)),
-                Row("compiled", (linear_head,), "compiled", profiled=True),
-                Row("filled, static", (linear_head, filled(budget + 8)), "static", later=True),
+                now, Row("filled, static", (filled(budget + 8),), "static", turn=4),
             ),
         ),
         "lstm": Case(
             translator, sentence_pairs(64 if small else 4096, TRANSLATORS["rnn-dot"].embedding.vocab), (
-                Row("before", (torchs_loss, waiting)), Row("plain"), Row("counted", (counted,)),
-                Row("counted, known lengths", (counted, known_lengths), profiled=True),
-            ),
-        ),
-        "short": Case(
-            hidden_words(bert), rows_of_text(text_lengths(13, 32), 64 if small else 430, words), (
-                Row("plain"), Row("graphs", (), "graphs"),
+                Row("plain", launch="plain", profiled=True), Row("plain, again", launch="plain"),
             ),
         ),
     }  # fmt: skip
@@ -245,9 +226,7 @@ class Steps:
 
 def launched(asked: Asked, launch: str) -> Any:
     torch.compiler.reset()
-    if launch in ("compiled", "static"):
-        return compiled(asked, dynamic=True if launch == "compiled" else None)
-    return replayed(asked) if launch == "graphs" else ExitStack()
+    return ExitStack() if launch == "plain" else compiled(asked, dynamic=True if launch == "compiled" else None)
 
 
 def probe(case: Case, row: Row, name: str, asked_for: Namespace) -> dict[str, Any]:
@@ -274,13 +253,15 @@ def probe(case: Case, row: Row, name: str, asked_for: Namespace) -> dict[str, An
         for loss in steps.go(asked_for.steps):
             losses.append(loss)
             ticks.tick()
-        took = median(ticks.seconds())
+        seconds = ticks.seconds()
+        took = median(seconds)
         if row.profiled:
             profile(lambda: list(steps.go(2)), f"{name}, {row.name}", asked_for.out / "profiles.txt", on_gpu)
     tokens = [sum(part.rows.total for part in batch.values() if isinstance(part, Tokens)) for batch in case.batches]
     peak = torch.cuda.max_memory_allocated() / 1e9 if on_gpu else 0.0
     return {
-        "tokens/s": float(np.mean(tokens)) / took, "ms a step": 1e3 * took, "first step s": first, "peak GB": peak,
+        "tokens/s": float(np.mean(tokens)) / took, "ms a step": 1e3 * took, "least ms": 1e3 * min(seconds),
+        "most ms": 1e3 * max(seconds), "first step s": first, "peak GB": peak,
         "loss": losses[-1],
     }  # fmt: skip
 
@@ -312,11 +293,12 @@ def cells_alone(case: Case, steps: int) -> dict[str, Any]:
 def options() -> Namespace:
     parser = ArgumentParser("python -m benchmarks.probe_training", description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path, required=True, help="a folder for probe.json and profiles.txt")
-    parser.add_argument("--seconds", type=float, default=150.0, help="that it may take in all")
-    parser.add_argument("--cases", nargs="+", help="of bert, gpt2, bert-mixed, lstm, short; by default all")
+    parser.add_argument("--seconds", type=float, default=120.0, help="that it may take in all")
+    parser.add_argument("--cases", nargs="+", help="of bert, gpt2, bert-mixed, lstm; by default all")
     parser.add_argument("--rows", nargs="+", help="names of rows; by default all")
     parser.add_argument("--steps", type=int, default=12, help="that are timed of each row")
     parser.add_argument("--small", action="store_true", help="tiny models, to see that all of it runs")
+    parser.add_argument("--results", type=Path, help="a folder of results, to add the medians to")
     return parser.parse_args()
 
 
@@ -332,7 +314,7 @@ def run(asked: Namespace) -> None:
     asked.out.mkdir(parents=True, exist_ok=True)
     (asked.out / "profiles.txt").unlink(missing_ok=True)
     found: dict[str, dict[str, Any]] = {}
-    expected = {"plain": PLAIN, "graphs": PLAIN, "compiled": COMPILING, "static": COMPILING}
+    expected = {"plain": PLAIN, "compiled": COMPILING, "static": COMPILING}
     every = cases(asked.small)
     todo = [(name, row) for name, case in every.items() for row in case.rows]
     for name, row in sorted(todo, key=lambda one: one[1].turn):
@@ -345,7 +327,16 @@ def run(asked: Namespace) -> None:
             expected[row.launch] = time.perf_counter() - began
     if not asked.cases or "lstm" in asked.cases:
         told(found, "lstm: cuDNN's cells alone", partial(cells_alone, every["lstm"], asked.steps), asked.out)
+    if asked.results:
+        for name in every:
+            rows = {label.partition(": ")[2]: row for label, row in found.items() if label.startswith(f"{name}: ")}
+            timed = {label: spread(row) for label, row in rows.items() if "least ms" in row}
+            worth(WORDS[name], timed, "benchmarks.probe_training", asked.results)
     print(f"{time.perf_counter() - start:.0f} s")
+
+
+def spread(row: dict[str, Any]) -> dict[str, list[float]]:
+    return {"ms a step": [row["ms a step"], row["least ms"], row["most ms"]], "peak GB": [row["peak GB"]] * 3}
 
 
 def told(found: dict[str, Any], label: str, measure: Callable[[], dict[str, Any]], out: Path) -> None:

@@ -4,6 +4,7 @@ with none.  It reads the batches that regard reads."""
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -70,26 +71,34 @@ def learn(plan: Plan, turns: Turns, attends: bool) -> None:
     optimizer = torch.optim.AdamW(model.parameters(), RATE, betas=(0.9, 0.999), weight_decay=0.0, fused=True)
     model.train()
     laps.begin()
-    for _, batch in ahead(pairs(plan), count()):
+    for _, batch in ahead(pairs(plan), count(), partial(padded, on_gpu=plan.on_gpu)):
         with torch.autocast(torch.device(plan.device).type, torch.bfloat16, enabled=plan.on_gpu):
             loss = loss_of(model, batch, plan.device)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
-        if laps.step(batch["source"].rows.total + batch["target_in"].rows.total):
+        if laps.step(batch["tokens"]):
             return
 
 
 @torch.no_grad()
 def first_loss(model: nn.Module, plan: Plan) -> float:
-    return loss_of(model.eval(), pairs(replace(plan, budget=SHOWN * plan.longest)).at(0), plan.device).item()
+    batch = padded(pairs(replace(plan, budget=SHOWN * plan.longest)).at(0), plan.on_gpu)
+    return loss_of(model.eval(), batch, plan.device).item()
+
+
+def padded(batch: Batch, on_gpu: bool) -> Batch:
+    """As a loader's workers make it: rectangles, in memory that a GPU copies from."""
+    source, target = batch["source"], batch["target_in"]
+    wanted = target.rows.pad(batch["target_out"]).masked_fill(~target.rows.real, IGNORED)
+    sides = {"source": source.rows.pad(source.ids), "target": target.rows.pad(target.ids), "wanted": wanted.flatten()}
+    there = {name: side.pin_memory() if on_gpu else side for name, side in sides.items()}
+    return there | {"lengths": source.rows.lengths, "tokens": source.rows.total + target.rows.total}
 
 
 def loss_of(model: nn.Module, batch: Batch, device: str) -> Tensor:
     """The mean over target tokens, smoothed as regard's is."""
-    source, target = batch["source"], batch["target_in"]
-    wanted = target.rows.pad(batch["target_out"]).masked_fill(~target.rows.real, IGNORED)
-    read, written = (side.rows.pad(side.ids).to(device, non_blocking=True) for side in (source, target))
-    logits = model(read, source.rows.lengths.cpu(), written)
-    return F.cross_entropy(logits.flatten(0, 1), wanted.flatten().to(device), ignore_index=IGNORED, label_smoothing=0.1)
+    source, target, wanted = (batch[name].to(device, non_blocking=True) for name in ("source", "target", "wanted"))
+    logits = model(source, batch["lengths"], target)
+    return F.cross_entropy(logits.flatten(0, 1), wanted, ignore_index=IGNORED, label_smoothing=0.1)

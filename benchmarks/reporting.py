@@ -67,6 +67,14 @@ def named(value: Any) -> Any:
     return Path(value).name if isinstance(value, Path) or (isinstance(value, str) and "/" in value) else value
 
 
+def worth(what: str, rows: Mapping[str, Row], module: str, folder: Path) -> None:
+    """Add how long something takes with all that makes it fast, and without one or the other."""
+    from recipes.run_facts import commit, device_name
+
+    about = {"device": device_name(), "commit": commit(), "command": f"python -m {module}"}
+    record(f"What each part is worth: {what}", {**about, "rows": rows}, folder)
+
+
 def record(what: str, numbers: Mapping[str, Any], folder: Path) -> None:
     """Add the medians, each with its least and most, to the chapter on speed."""
     from recipes.results import append

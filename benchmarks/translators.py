@@ -14,6 +14,7 @@ import torch
 
 from benchmarks.contest import Turns
 from benchmarks.plan import Plan
+from regard.decoding.scribe import Launch
 
 SHOWN = 32  # sentences whose translations are compared
 LONGEST = 64  # tokens of each that are compared
@@ -37,7 +38,7 @@ def shown(row: list[int]) -> list[float]:
     return [float(id) for id in [len(row), *row, *[-1] * LONGEST][: LONGEST + 1]]
 
 
-def regard(plan: Plan, turns: Turns) -> None:
+def regard(plan: Plan, turns: Turns, launch: Launch = "graphs") -> None:
     from regard.decoding.beam import Beam
     from regard.decoding.sample import GREEDY
     from regard.decoding.scribe import Scribe
@@ -45,11 +46,16 @@ def regard(plan: Plan, turns: Turns) -> None:
 
     torch.set_num_threads(plan.threads)
     translator = Translator.load(plan.model, plan.device)
+    translator.scribe = Scribe(translator.model, launch=launch)
     how = GREEDY if plan.beams == 1 else Beam(plan.beams)
     at_work(
         plan, turns, lambda texts: [found[0].tokens for found in translator.translate(texts, how)],
-        lambda: setattr(translator, "scribe", Scribe(translator.model, "bf16")),
+        lambda: setattr(translator, "precision", "bf16"),
     )  # fmt: skip
+
+
+def regard_compiled(plan: Plan, turns: Turns) -> None:
+    regard(plan, turns, "compiled")
 
 
 def transformers(plan: Plan, turns: Turns) -> None:
@@ -114,4 +120,9 @@ def ctranslate2(plan: Plan, turns: Turns) -> None:
     at_work(plan, turns, translate, models.reverse)
 
 
-CONTENDERS = {"regard": regard, "transformers": transformers, "ctranslate2": ctranslate2}
+CONTENDERS = {
+    "regard": regard,
+    "regard-compiled": regard_compiled,
+    "transformers": transformers,
+    "ctranslate2": ctranslate2,
+}

@@ -12,6 +12,7 @@ import torch
 
 from benchmarks.contest import Turns
 from benchmarks.plan import Plan
+from regard.decoding.scribe import Launch
 
 Write = Callable[[list[str]], list[list[int]]]
 
@@ -28,7 +29,7 @@ def at_work(plan: Plan, turns: Turns, write: Write, halve: Callable[[], Any]) ->
         turns.end(sum(len(row) for some in batches for row in write(some)))
 
 
-def regard(plan: Plan, turns: Turns) -> None:
+def regard(plan: Plan, turns: Turns, launch: Launch = "graphs") -> None:
     from regard.decoding.generate import Writing
     from regard.decoding.scribe import Scribe
     from regard.tasks.reader import Reader
@@ -36,10 +37,15 @@ def regard(plan: Plan, turns: Turns) -> None:
 
     torch.set_num_threads(plan.threads)
     writer, how = Writer.of(Reader.load(plan.model, plan.device)), Writing(most=plan.most, temperature=0.0)
+    writer.scribe = Scribe(writer.model, launch=launch)
     at_work(
         plan, turns, lambda prompts: [written.tokens for written in writer.generate(prompts, how)],
-        lambda: setattr(writer, "scribe", Scribe(writer.model, "bf16")),
+        lambda: setattr(writer, "precision", "bf16"),
     )  # fmt: skip
+
+
+def regard_compiled(plan: Plan, turns: Turns) -> None:
+    regard(plan, turns, "compiled")
 
 
 def transformers(plan: Plan, turns: Turns) -> None:
@@ -64,4 +70,4 @@ def transformers(plan: Plan, turns: Turns) -> None:
     at_work(plan, turns, write, model.bfloat16)
 
 
-CONTENDERS = {"regard": regard, "transformers": transformers}
+CONTENDERS = {"regard": regard, "regard-compiled": regard_compiled, "transformers": transformers}

@@ -101,9 +101,9 @@ def rows_of(found: Mapping[str, list[Stretch]], plan: Plan) -> dict[str, dict[st
 
 
 def entries(contenders: Mapping[str, Work], names: list[str] | None, plan: Plan) -> Iterator[Entry]:
-    """The rows asked for, or those that can be had here."""
-    for name in names or contenders:
-        package = name.removesuffix("-sorted")
+    """The rows asked for, or those that can be had here.  On a CPU nothing of writing is compiled."""
+    for name in names or [name for name in contenders if plan.on_gpu or not name.endswith("-compiled")]:
+        package = name.removesuffix("-sorted").removesuffix("-compiled")
         if package != "regard" and not installed(package):
             if names:
                 raise Problem(f"{package} is not installed: pip install {package}")

@@ -19,11 +19,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from subprocess import run
 from typing import Any, NamedTuple
 
 import torch
 
+from recipes.apart import apart
 from recipes.box_cards import card
 from recipes.box_data import HELD_OUT, NAMED, PHRASES, TEXTS, phrases, small_data
 from recipes.run_facts import commit, data_folder, device_name
@@ -271,11 +271,8 @@ def everything(options: Namespace) -> None:
 
 
 def alone(options: Namespace, name: str) -> None:
-    words = ["--part", name, "--out", str(options.out), "--scale", str(options.scale), *["--small"] * options.small]
-    log = options.out / "logs" / f"{name}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("w") as file:
-        run([sys.executable, "-m", "recipes.box", *words], check=True, stderr=file)
+    words = ["--part", name, "--out", options.out, "--scale", options.scale, *["--small"] * options.small]
+    apart("box", options.out, name, words)
 
 
 def main() -> None:

@@ -26,6 +26,7 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from recipes.apart import apart
 from recipes.results import RESULTS, append
 from recipes.run_facts import commit, data_folder, device_name
 from regard.commands.encoders import new_reader, read_tokenizer
@@ -173,11 +174,8 @@ def everything(options: Namespace) -> None:
 
 
 def alone(options: Namespace, part: str, *words: str) -> None:
-    told = ["--flops", str(options.flops), "--out", str(options.out), "--results", str(options.results)]
-    log = options.out / "logs" / f"{'-'.join([part, *words[1::2]])}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("w") as file:
-        run([sys.executable, "-m", "recipes.encoders", "--part", part, *words, *told], check=True, stderr=file)
+    told = ["--flops", options.flops, "--out", options.out, "--results", options.results]
+    apart("encoders", options.out, "-".join([part, *words[1::2]]), ["--part", part, *words, *told])
 
 
 def main() -> None:

@@ -25,11 +25,11 @@ from recipes.results import RESULTS, append
 from recipes.run_facts import commit, data_folder, device_name
 
 DATA = "cifar10-jpg/cifar10-jpg.tar.xz"
-CLASSIC = {"degrees": 0.0, "recolour": 0.0, "blend": 0.0, "cut": 0.0, "mixed": 0.0, "erase": 0.5}  # of a teacher
-LONG = {"epochs": 200, "batch": 512, "rate": 1e-3, "weight_decay": 0.05}
+CUT = {"degrees": 0.0, "recolour": 0.0, "blend": 0.0, "cut": 1.0, "mixed": 0.5, "erase": 0.0}  # for a teacher
+LONG = {"epochs": 150, "batch": 256, "rate": 1e-3, "weight_decay": 0.05}
 PARTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # preset, what it is called in the table, its settings
     "teacher": (
-        "convolutional", "Convolutional, nine layers", {"epochs": 60, "batch": 512, "rate": 2e-3, "augment": CLASSIC},
+        "convolutional", "Convolutional, nine layers", {"epochs": 80, "batch": 512, "rate": 2e-3, "augment": CUT},
     ),
     "vit": ("vit-cifar", "ViT", LONG),
     "deit": ("deit-cifar", "ViT with DeiT's token, taught hard by the convolutional one", LONG),
@@ -82,7 +82,7 @@ def main() -> None:
     parser.add_argument("--part", choices=["all", *PARTS], default="all")
     parser.add_argument("--data", type=Path, help=f"by default {DATA} in $REGARD_DATA")
     parser.add_argument("--epochs", type=float, default=0, help="instead of the part's own")
-    parser.add_argument("--launch", choices=["plain", "compiled"], default="plain")
+    parser.add_argument("--launch", choices=["graphs", "compiled", "plain"], default="graphs")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--small", action="store_true", help="a dry run on a CPU")
     parser.add_argument("--out", type=Path, default=Path("runs/images"))

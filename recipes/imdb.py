@@ -25,7 +25,6 @@ from __future__ import annotations
 import json
 import lzma
 import re
-import sys
 import time
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator
@@ -33,9 +32,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from subprocess import run
 from typing import Any
 
+from recipes.apart import apart
 from recipes.results import RESULTS, append
 from recipes.run_facts import commit, data_folder, device_name
 from regard.checkpoints.files import write_file
@@ -279,13 +278,10 @@ def everything(options: Namespace) -> None:
 
 
 def alone(options: Namespace, part: str, *told: str) -> None:
-    folders = ["--out", str(options.out), "--text", str(options.text), "--results", str(options.results)]
-    how = ["--effort", str(options.effort), *["--precision", options.precision] * bool(options.precision)]
-    log = options.out / "logs" / f"{'-'.join([part, *told[1:2]])}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("w") as file:
-        given = [*told, *folders, *how, *["--small"] * options.small]
-        run([sys.executable, "-m", "recipes.imdb", "--part", part, *given], check=True, stderr=file)
+    folders = ["--out", options.out, "--text", options.text, "--results", options.results]
+    how = ["--effort", options.effort, *["--precision", options.precision] * bool(options.precision)]
+    words = ["--part", part, *told, *folders, *how, *["--small"] * options.small]
+    apart("imdb", options.out, "-".join([part, *told[1:2]]), words)
 
 
 def smaller(row: Row) -> Row:

@@ -18,7 +18,6 @@ Not yet run at full size: its time and scores are still to be told.
 from __future__ import annotations
 
 import json
-import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,13 +25,13 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
-from subprocess import run
 from typing import Any
 
 import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from recipes.apart import apart
 from recipes.results import RESULTS, append, read
 from recipes.run_facts import commit, data_folder, device_name
 from regard.checkpoints.files import write_file
@@ -353,14 +352,11 @@ def everything(options: Namespace) -> None:
 def alone(options: Namespace, part: str, *words: str) -> None:
     """A part in a process of its own; one that was finished is not done again."""
     name = "-".join([part, *words[1::2]])
-    done, log = options.out / "done" / name, options.out / "logs" / f"{name}.log"
+    done = options.out / "done" / name
     if done.exists():
         return
-    log.parent.mkdir(parents=True, exist_ok=True)
-    folders = ["--out", str(options.out), "--results", str(options.results), *["--small"] * options.small]
-    with log.open("a") as file:
-        told = [sys.executable, "-m", "recipes.objectives", "--part", part, *words, *folders]
-        run(told, check=True, stdout=file, stderr=file)
+    folders = ["--out", options.out, "--results", options.results, *["--small"] * options.small]
+    apart("objectives", options.out, name, ["--part", part, *words, *folders])
     write_file(done, b"")
 
 

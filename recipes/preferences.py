@@ -20,11 +20,11 @@ from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from subprocess import run
 from typing import Any
 
 import torch
 
+from recipes.apart import apart
 from recipes.results import RESULTS, append
 from recipes.run_facts import commit, data_folder, device_name
 from regard.checkpoints.files import write_file
@@ -56,7 +56,7 @@ LANGUAGE = {
 JUDGING = {"longest": 128, "batch": 64, "epochs": 2.0}  # of the reward model and of the classifier
 MOST = 48  # tokens to write
 PPO = {
-    "most": MOST, "texts": 512, "batch": 128, "passes": 2, "steps": 640, "rate": 1e-4, "kl": 0.05, "target_kl": 12.0,
+    "most": MOST, "texts": 512, "batch": 128, "passes": 2, "steps": 320, "rate": 1e-4, "kl": 0.1, "target_kl": 10.0,
     "kl_gain": 0.5, "evaluate_every": 80, "save_every": 80, "report_every": 8,
 }  # fmt: skip
 DPO = {"batch": 64, "epochs": 2.0, "rate": 5e-5, "beta": 0.1, "ends": False, "longest": 128}
@@ -297,12 +297,9 @@ def alone(options: Namespace, part: str) -> None:
     done = options.out / "done" / part
     if done.exists():
         return
-    folders = ["--out", str(options.out), "--text", str(options.text), "--results", str(options.results)]
-    log = options.out / "logs" / f"{part}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("a") as file:
-        told = ["--part", part, "--seed", str(options.seed), *folders, *["--small"] * options.small]
-        run([sys.executable, "-m", "recipes.preferences", *told], check=True, stderr=file)
+    folders = ["--out", options.out, "--text", options.text, "--results", options.results]
+    told = ["--part", part, "--seed", options.seed, *folders, *["--small"] * options.small]
+    apart("preferences", options.out, part, told)
     write_file(done, b"")
 
 

@@ -9,13 +9,21 @@ A part alone, each of which goes on where it was stopped:
 
     ... python -m recipes.speech --part sounds                                   # needs no GPU
     ... python -m recipes.speech --part pretrain
+    ... python -m recipes.speech --part probe                                    # what states tell without fine-tuning
     ... python -m recipes.speech --part finetune --start pretrained --labels 10 --seed 0    # or --start scratch
 
 Digits are short, 0.4 s: so a frame is a hundredth of a second, and rows to pretrain on are several digits of one
-speaker, one after the other, for a frame's negatives to be of other digits.  Labelled recordings are drawn by the seed,
-as many of each digit.  Errors are of the words that are written letter by letter (word and character error rate), and
-of the digit that the letters are likeliest to spell (digit error rate, which guessing makes 90).
-Not yet run at full size: its time and scores are still to be told.
+speaker, one after the other, for a frame's negatives to be of other digits.  Four speakers are few: recordings are
+varied (speed, tone, noise) each time they are heard, in both trainings and from both starts; without it a model learns
+the labelled recordings by heart.  A model that was pretrained learns from its head down; `--frozen` keeps its
+convolutions as they are, as the paper does.
+Labelled recordings are drawn by the seed, as many of each digit; the last weights count, chosen by no further labels.
+Errors are of the words that are written letter by letter (word and character error rate), and of the digit that the
+letters are likeliest to spell (digit error rate, which guessing makes 90): on speakers who were never heard, and on the
+labelled recordings themselves, where it must be about 0.  The probe is a linear classifier of the digit from the states
+of a layer, as they are, averaged over each third of a recording: what pretraining is worth before any letter.
+`--set` tries other settings of the model in pretraining, such as `--set spans.length=20`, in another `--out`.
+Not yet run at full size as it is now: its time and scores are still to be told.
 """
 
 from __future__ import annotations
@@ -23,39 +31,46 @@ from __future__ import annotations
 import io
 import json
 import random
-import sys
 import wave
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
-from subprocess import run
 from typing import Any
 
 import numpy as np
 import torch
 
+from recipes.apart import apart
 from recipes.results import RESULTS, append
 from recipes.run_facts import commit, data_folder, device_name
 from regard.checkpoints.files import write_file
 from regard.commands.finetune import finetune
+from regard.commands.listeners import listener_of
 from regard.commands.pretrain import pretrain
 from regard.commands.show import size
 from regard.data.reading import Reading
 from regard.data.recordings import DIGITS, Recording, read_recordings
+from regard.data.sound_batches import laid
 from regard.data.sounds import read_sound
 from regard.objectives.ctc import spelled
 from regard.rows import Rows, Tokens
+from regard.tasks.device import moved
 
 RATE = 8000
 UNHEARD = ("theo", "yweweler")  # of six speakers, those that are tested on
 LABELS, SEEDS, STARTS = (10, 30, 100), (0, 1, 2), ("pretrained", "scratch")
 TOGETHER, SHUFFLES = 6, 10  # digits of a row to pretrain on; how often all are drawn together anew
 DEV, TEST = 40, 1000  # recordings
-PRETRAINING = {"steps": 3000, "budget": 8000, "longest": 300, "rate": 8e-4, "warmup": 0.1, "betas": (0.9, 0.98)}
-FINETUNING = {"rate": 5e-4, "batch": 20, "best": "last character error rate"}
+PRETRAINING = {
+    "steps": 3000, "budget": 16_000, "longest": 300, "rate": 8e-4, "warmup": 0.1, "betas": (0.9, 0.98), "varied": 0.5,
+}  # fmt: skip
+FINETUNING = {"batch": 20, "best": "last character error rate", "varied": 0.5}
+RATE_OF = {"pretrained": 3e-4, "scratch": 5e-4}
 STEPS = 1500  # of fine-tuning: letters come late
-HIDDEN = ("spans.share=0.4",)
+HIDDEN = ("spans.share=0.2", "spans.length=5", "spans.least=0")  # of a digit, a letter or so
+THIRDS, DECAY, AT_ONCE = 3, 1e-2, 50  # parts of a recording that is probed; of a probe's weights; recordings
 
 
 def prepare(options: Namespace) -> None:
@@ -119,34 +134,45 @@ def learn_without_labels(options: Namespace) -> None:
     pretrain(
         options.model, [options.sounds / "joined"], dev=[options.sounds / "dev.csv"], objective="contrast",
         out=options.out / "pretrained", evaluate_every=every, save_every=every, report_every=max(steps // 30, 1),
-        precision=options.precision, **told,
+        precision=options.precision, set=tuple(options.set), **told,
     )  # fmt: skip
 
 
 def learn_letters(options: Namespace) -> None:
-    is_begun, sounds = options.start == "pretrained", options.sounds
+    sounds = options.sounds
     train = sounds / f"train-{options.labels}-{options.seed}.csv"
     per_epoch = -(-options.labels // FINETUNING["batch"])
     out = options.out / f"{options.start}-{options.labels}-{options.seed}"
     found = finetune(
-        options.out / "pretrained" / "model" if is_begun else options.model, "transcribe", train=train,
-        dev=sounds / "dev.csv", out=out, epochs=(options.steps or STEPS) / per_epoch, seed=options.seed, set=HIDDEN,
-        precision=options.precision, **FINETUNING,
+        begun_from(options, options.start), "transcribe", train=train, dev=sounds / "dev.csv", out=out,
+        epochs=(options.steps or STEPS) / per_epoch, rate=RATE_OF[options.start], seed=options.seed,
+        set=(*HIDDEN, *(options.set if options.start == "scratch" else ())), precision=options.precision,
+        frozen=options.frozen and options.start == "pretrained", **FINETUNING,
     )  # fmt: skip
-    data = found.task.read(sounds / "test.csv", Reading())
-    errors = {score.metric: score.value for score in found.evaluate(data)}
-    errors["digit error rate"] = digit_errors(found, data.every)
-    for metric, value in errors.items():
-        append(
-            "beyond", row=f"wav2vec 2.0, {WORDS[options.start]}", data=f"Spoken digits, {options.labels} labelled",
-            split="two speakers never heard", metric=metric, value=value, seed=options.seed,
-            seconds=seconds(options, out), parameters=size(found.model), command=command(options), commit=commit(),
-            device=device_name(), folder=options.results,
-        )  # fmt: skip
-    print(options.start, options.labels, options.seed, {name: round(value, 2) for name, value in errors.items()})
+    facts = {"seconds": seconds(options, out), "parameters": size(found.model)}
+    for table, split in ((sounds / "test.csv", UNHEARD_SPLIT), (train, "the labelled recordings themselves")):
+        data = found.task.read(table, Reading())
+        errors = {score.metric: score.value for score in found.evaluate(data)}
+        errors["digit error rate"] = digit_errors(found, data.every)
+        for metric, value in errors.items():
+            record(options, WORDS[options.start], split=split, metric=metric, value=value, **facts)
+        told = {name: round(value, 2) for name, value in errors.items()}
+        print(options.start, options.labels, options.seed, split, told, flush=True)
+
+
+def begun_from(options: Namespace, start: str) -> Path | str:
+    return options.out / "pretrained" / "model" if start == "pretrained" else options.model
+
+
+def record(options: Namespace, how: str, **measured: Any) -> None:
+    append(
+        "beyond", row=f"wav2vec 2.0, {how}", data=f"Spoken digits, {options.labels} labelled", seed=options.seed,
+        command=command(options), commit=commit(), device=device_name(), folder=options.results, **measured,
+    )  # fmt: skip
 
 
 WORDS = {"pretrained": "pretrained without labels", "scratch": "from nothing"}
+UNHEARD_SPLIT = "two speakers never heard"
 
 
 @torch.inference_mode()
@@ -166,6 +192,58 @@ def one_loss(scores: torch.Tensor, letters: list[int], blank: int) -> float:  # 
     return loss or float("inf")  # none: there are too few frames for it
 
 
+def probe(options: Namespace) -> None:
+    """How well a linear classifier tells the digit from the states of each layer, pretrained and new."""
+    for start in STARTS:
+        listener, _ = listener_of(begun_from(options, start), options.set if start == "scratch" else ())
+        moved(listener.model, None)
+        asked, answers = pooled(listener, options.sounds / "test.csv")
+        middle = len(asked) // 2  # chosen before anything was measured
+        for options.labels, options.seed in product(LABELS, SEEDS):
+            known, digits = pooled(listener, options.sounds / f"train-{options.labels}-{options.seed}.csv")
+            told = [classify(states, digits, others) for states, others in zip(known, asked, strict=True)]
+            errors = [100 * (one != answers).float().mean().item() for one in told]
+            how = f"{WORDS[start]}, states of layer {middle} probed"
+            record(options, how, split=UNHEARD_SPLIT, metric="digit error rate", value=errors[middle])
+            print("probe", start, options.labels, options.seed, *(f"{error:.1f}" for error in errors), flush=True)
+
+
+@torch.no_grad()
+def pooled(listener: Any, table: Path) -> tuple[list[torch.Tensor], torch.Tensor]:
+    """Of the recordings of a table: for every layer the states of each third averaged, (R, 3 W), and the digits."""
+    every = read_recordings(table).every
+    waves = [listener.ears.ready(read_sound(one.source, RATE, one.name), listener.waves.reach) for one in every]
+    parts: list[list[torch.Tensor]] = []
+    for start in range(0, len(waves), AT_ONCE):
+        batch = laid(waves[start : start + AT_ONCE])
+        rows = Rows.of([listener.waves.frames(length) for length in batch["lengths"]])
+        layers = listener.model.encoder.layers(batch["wave"].to(listener.device), batch["lengths"])
+        parts.append([torch.stack([thirds(row) for row in rows.split(states.float().cpu())]) for states in layers])
+    digits = torch.tensor([DIGITS.index(one.text or "") for one in every])
+    return [torch.cat(layer) for layer in zip(*parts, strict=True)], digits
+
+
+def thirds(states: torch.Tensor) -> torch.Tensor:  # (T, W) -> (3 W,)
+    return torch.cat([part.mean(0) for part in states.tensor_split(THIRDS)])
+
+
+def classify(known: torch.Tensor, digits: torch.Tensor, asked: torch.Tensor) -> torch.Tensor:  # (R, D), (R,), (Q, D)
+    """Logistic regression on features of mean 0 and variance 1: the digits that it tells."""
+    mean, spread = known.mean(0), known.std(0) + 1e-5
+    known, asked = (known - mean) / spread, (asked - mean) / spread
+    weights = torch.zeros(known.shape[1], len(DIGITS), requires_grad=True)
+    steps = torch.optim.LBFGS([weights], max_iter=100, line_search_fn="strong_wolfe")
+
+    def loss() -> torch.Tensor:
+        steps.zero_grad()
+        found = torch.nn.functional.cross_entropy(known @ weights, digits) + DECAY * weights.square().sum()
+        found.backward()
+        return found
+
+    steps.step(loss)  # type: ignore[no-untyped-call]
+    return (asked @ weights.detach()).argmax(1)
+
+
 def seconds(options: Namespace, out: Path) -> int:
     folders = [out, *[options.out / "pretrained"] * (options.start == "pretrained")]
     return round(sum(last_report(folder)["seconds"] for folder in folders))
@@ -177,8 +255,11 @@ def last_report(folder: Path) -> dict[str, float]:
 
 
 def command(options: Namespace) -> str:
-    begun = "python -m recipes.speech" + (f" --steps {options.steps}" if options.steps else "")
+    told = [*[f"--steps {options.steps}"] * bool(options.steps), *(f"--set {one}" for one in options.set)]
+    begun = " ".join(["python -m recipes.speech", *told, *["--frozen"] * options.frozen])
     parts = [f"{begun} --part pretrain"] * (options.start == "pretrained")
+    if options.part == "probe":
+        return "\n".join([f"{begun} --part pretrain", f"{begun} --part probe"])
     how = f"--start {options.start} --labels {options.labels} --seed {options.seed}"
     return "\n".join([*parts, f"{begun} --part finetune {how}"])
 
@@ -195,22 +276,24 @@ def everything(options: Namespace) -> None:
 
     with ThreadPoolExecutor(options.together) as pool:
         pretrained = pool.submit(alone, options, "pretrain")
+        probed = pool.submit(lambda: pretrained.result() or alone(options, "probe"))
         runs = [(start, labels, seed) for start in reversed(STARTS) for labels in LABELS for seed in seeds]
         for made in [pool.submit(make, *one) for one in runs]:
             made.result()
+        probed.result()
 
 
 def alone(options: Namespace, part: str, *told: str) -> None:
-    folders = ["--out", str(options.out), "--sounds", str(options.sounds), "--results", str(options.results)]
-    how = ["--steps", str(options.steps), *["--precision", options.precision] * bool(options.precision)]
-    log = options.out / "logs" / f"{'-'.join([part, *told[1::2]])}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("w") as file:
-        given = [*told, *folders, *how, *["--small"] * options.small]
-        run([sys.executable, "-m", "recipes.speech", "--part", part, *given], check=True, stderr=file)
+    folders = ["--out", options.out, "--sounds", options.sounds, "--results", options.results]
+    how = ["--steps", options.steps, *["--precision", options.precision] * bool(options.precision)]
+    how += [word for one in options.set for word in ("--set", one)]
+    words = ["--part", part, *told, *folders, *how, *["--small"] * options.small, *["--frozen"] * options.frozen]
+    apart("speech", options.out, "-".join([part, *told[1::2]]), words)
 
 
-PARTS = {"all": everything, "sounds": prepare, "pretrain": learn_without_labels, "finetune": learn_letters}
+PARTS = {
+    "all": everything, "sounds": prepare, "pretrain": learn_without_labels, "probe": probe, "finetune": learn_letters,
+}  # fmt: skip
 
 
 def main() -> None:
@@ -221,7 +304,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, choices=SEEDS, default=0, help="of fine-tuning, and of what is labelled")
     parser.add_argument("--steps", type=int, default=0, help="of each training; by default the recipe's")
     parser.add_argument("--precision", choices=["", "float32", "bf16"], default="", help="by default bf16 on a GPU")
+    parser.add_argument("--frozen", action="store_true", help="keep the convolutions of what was pretrained")
     parser.add_argument("--together", type=int, default=1, help="runs side by side")
+    parser.add_argument("--set", action="append", default=[], help="PATH=VALUE, of the model that is pretrained")
     parser.add_argument("--out", type=Path, default=Path("runs/speech"))
     parser.add_argument("--sounds", type=Path, help="where recordings lie; by default in --out")
     parser.add_argument("--results", type=Path, default=RESULTS, help="where the numbers go")

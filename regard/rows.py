@@ -106,7 +106,7 @@ class Rows:
 
     def unpad(self, x: Tensor) -> Tensor:  # (B, T, ...) -> (N, ...)
         x = x.flatten(0, 1)
-        return x if self.is_even else x[self.slots]
+        return x if self.is_even else x.index_select(0, self.slots)  # whose way back need not sort
 
     def split(self, x: Tensor) -> list[Tensor]:  # (N, ...) -> B tensors, a row each
         return list(x.split(self.lengths.tolist()))

@@ -52,7 +52,7 @@ QUICK = {  # what makes a command short, by how it begins; the last of several e
     "regard vectors train": "--epochs 1",
     "regard pretrain reformer": "--vocab 300 --longest 48",
     "regard pretrain wav2vec2": "--budget 400 --longest 100",
-    "regard train image": "--epochs 1 --batch 4",
+    "regard train image": "--epochs 1 --batch 4 --set stack.layers=1",
     "regard align": "--most 4 --texts 4 --batch 4 --steps 2 --longest 32",
     "regard finetune": "--epochs 1",
     "regard glue": "--epochs 1",
@@ -70,6 +70,7 @@ SHAPES = {
     "transformer-xl-small": ["embedding.width=16", *TINY[1:], "memory=16"],
     "elmo-small": ["embedding.width=16", "recurrent.width=16", "recurrent.last=16", "recurrent.cells=24"],
     "t5-small": ["embedding.width=32", *STACKS],
+    "reformer-small": ["stack.layers=2", 'kinds=["local", "lsh"]'],
 }
 
 
@@ -90,7 +91,7 @@ def made_small(command: str) -> str:
     quick = [options for begin, options in QUICK.items() if command.startswith(begin)]
     trained = re.match(r"regard (?:train translate .*--model|pretrain) (\S+)", command)
     shape = next((shape for name, shape in SHAPES.items() if trained and trained[1].startswith(name)), [])
-    return " ".join([command, *quick, *(f"--set {setting}" for setting in shape)])
+    return " ".join([command, *quick, *(f"--set {shlex.quote(setting)}" for setting in shape)])
 
 
 def in_python(sections: tuple[str, ...], call: str, more: str) -> str:
@@ -106,12 +107,48 @@ def test_no_block_is_left_out(language):
     assert len(tried) == README.count(f"```{language}\n") > 0
 
 
+@pytest.fixture
+def workplace(tmp_path, monkeypatch):
+    """An empty folder that is worked in."""
+    monkeypatch.chdir(tmp_path)
+    pipe = signal.getsignal(signal.SIGPIPE)
+    yield tmp_path
+    signal.signal(signal.SIGPIPE, pipe)
+
+
+@pytest.fixture
+def run(workplace, monkeypatch, capsys):
+    """Run a command, in this process unless it wants a shell, for torch loads slowly: what it printed."""
+
+    def run(command: str) -> str:
+        words = shlex.split(command)
+        if {"|", ">"} & set(words):
+            shell = ["bash", "-o", "pipefail", "-c", command]
+            done = subprocess.run(shell, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
+            assert done.returncode == 0, f"{command}\n{done.stderr}"
+            return done.stdout
+        monkeypatch.setattr(sys, "argv", words)
+        with pytest.raises(SystemExit) as ended:
+            main()
+        told = capsys.readouterr()
+        assert ended.value.code == 0, f"{command}\n{told.err}"
+        return told.out
+
+    return run
+
+
+@pytest.fixture
+def run_all(run):
+    """Run the commands of sections: what each printed, the last of a kind."""
+    return lambda sections: {" ".join(command.split()[:2]): run(command) for command in commands(sections)}
+
+
 # Translating
 
 
 def make_corpus(folder: Path) -> None:
     draw = random.Random(1)
-    for name, size in (("train", 200), ("dev", 20), ("test", 20)):
+    for name, size in (("train", 200), ("dev", 10), ("test", 4)):
         sources = [["a", draw.choice(["man", "dog"]), draw.choice(["rides", "sees"]), "a",
                     draw.choice(["man", "dog", "bicycle"]), "."] for _ in range(size)]  # fmt: skip
         targets = [[WORDS[word] for word in (*row[:2], *row[3:5], row[2], ".")] for row in sources]  # the verb last
@@ -142,29 +179,26 @@ def make_opus(folder: Path, lines: list[str]) -> None:
         (folder / f"{side}.spm").write_bytes(file.getvalue())
 
 
-def test_every_command_of_translating_and_the_python_run(tmp_path):
-    make_corpus(tmp_path)
-    make_opus(tmp_path / "downloads" / "opus-mt-en-de", (tmp_path / "train.en").read_text("utf-8").splitlines())
+def test_every_command_of_translating_and_the_python_run(workplace, run, capsys):
+    make_corpus(workplace)
+    make_opus(workplace / "downloads" / "opus-mt-en-de", (workplace / "train.en").read_text("utf-8").splitlines())
+    printed = {command.split(" --")[0]: run(command) for command in commands(TRANSLATING)}
+    assert printed['echo "a man rides a bicycle ." | regard translate'].count("\n") == 1
+    assert printed["regard translate"].count("\n") == 4  # by what others published
+    assert printed["regard evaluate"].startswith("BLEU ")
+    assert (workplace / "translated.de").read_text("utf-8").count("\n") == 4
+    assert {path.name for path in workplace.glob("alignment*.png")} == {f"alignment-{n}.png" for n in range(1, 5)}
+    assert {path.name for path in (workplace / "runs").iterdir()} == {"en-de", "rnn-additive", "bottleneck"}
+    assert (workplace / "tokenizer.json").exists()
+
     call = 'train=("train.en", "train.de"), dev=("dev.en", "dev.de"), out="runs/en-de")'
     training = {"steps": 4, "evaluate_every": 2, "save_every": 2, "optimizer": {"warmup": 2}}
     more = f"vocab=120, budget=256, set={tuple(SHAPES['transformer-small'])}, training={training}"  # as in QUICK
-    (tmp_path / "readme.py").write_text(in_python(TRANSLATING, call, more), "utf-8")
-    first, *rest = commands(TRANSLATING)
-    printed = {}
-    for command in [first, "python readme.py", *rest]:
-        shell = ["bash", "-o", "pipefail", "-c", command]
-        done = subprocess.run(shell, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, f"{command}\n{done.stderr}"
-        printed[command.split(" --")[0]] = done
-    assert "is finished, at step 4" in printed["python readme.py"].stderr  # it said what the command had said
-    assert "decoder.blocks.0.cross torch.Size([4, 1, " in printed["python readme.py"].stdout
-    assert printed['echo "a man rides a bicycle ." | regard translate'].stdout.count("\n") == 1
-    assert printed["regard translate"].stdout.count("\n") == 20  # by what others published
-    assert printed["regard evaluate"].stdout.startswith("BLEU ")
-    assert (tmp_path / "translated.de").read_text("utf-8").count("\n") == 20
-    assert {path.name for path in tmp_path.glob("alignment*.png")} == {f"alignment-{n}.png" for n in range(1, 21)}
-    assert {path.name for path in (tmp_path / "runs").iterdir()} == {"en-de", "rnn-additive", "bottleneck"}
-    assert (tmp_path / "tokenizer.json").exists()
+    (workplace / "readme.py").write_text(in_python(TRANSLATING, call, more), "utf-8")
+    runpy.run_path("readme.py")
+    told = capsys.readouterr()
+    assert "is finished, at step 4" in told.err  # it said what the command had said
+    assert "decoder.blocks.0.cross torch.Size([4, 1, " in told.out
 
 
 # Reading
@@ -196,33 +230,6 @@ def make_examples(folder: Path, more: Sequence[str] = ()) -> None:
         place = folder / "glue-data" / "CoLA" / f"{name}.tsv"
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text("".join(f"x\t{number % 2}\t\t{sentence()}\n" for number in range(20)))
-
-
-@pytest.fixture
-def workplace(tmp_path, monkeypatch):
-    """An empty folder that is worked in."""
-    monkeypatch.chdir(tmp_path)
-    pipe = signal.getsignal(signal.SIGPIPE)
-    yield tmp_path
-    signal.signal(signal.SIGPIPE, pipe)
-
-
-@pytest.fixture
-def run_all(monkeypatch, capsys):
-    """Run the commands of sections in this process, for torch loads slowly: what each printed, the last of a kind."""
-
-    def run(sections: tuple[str, ...]) -> dict[str, str]:
-        printed = {}
-        for command in commands(sections):
-            monkeypatch.setattr(sys, "argv", shlex.split(command))
-            with pytest.raises(SystemExit) as ended:
-                main()
-            told = capsys.readouterr()
-            assert ended.value.code == 0, f"{command}\n{told.err}"
-            printed[" ".join(command.split()[:2])] = told.out
-        return printed
-
-    return run
 
 
 def test_every_command_of_reading_and_the_python_run(small_bert, workplace, run_all, capsys):
@@ -290,7 +297,7 @@ def make_pictures_and_sounds(folder: Path) -> None:
         (folder / f"{name}.tsv").write_text("path\ttext\n" + said)
 
 
-def test_every_command_of_what_lies_beyond_runs(workplace, run_all, monkeypatch):
+def test_every_command_of_what_lies_beyond_runs(workplace, run, run_all):
     make_examples(workplace)
     make_pictures_and_sounds(workplace)
     pairs = [
@@ -299,10 +306,7 @@ def test_every_command_of_what_lies_beyond_runs(workplace, run_all, monkeypatch)
     for name in ("pairs", "pairs-dev"):
         (workplace / f"{name}.jsonl").write_text("".join(f"{json.dumps(pair)}\n" for pair in pairs))
     (workplace / "prompts.txt").write_text("the cat\nthe dog sat\n")
-    command = made_small("regard pretrain gpt2-small books.txt --out runs/gpt2")
-    monkeypatch.setattr(sys, "argv", shlex.split(command))
-    with pytest.raises(SystemExit):
-        main()
+    run(made_small("regard pretrain gpt2-small books.txt --out runs/gpt2"))
     printed = run_all(BEYOND)
     assert printed["regard classify"].split("\t")[0] in ("red", "blue")
     assert printed["regard transcribe"].count("\n") == 1
@@ -356,9 +360,12 @@ def test_what_a_page_names_is_there(page):
     assert not missing | {link for link in links if not (page.parent / link).exists()}
 
 
+COMMANDS = get_command(app)
+
+
 def parsed(command: str) -> None:
     """A command as far as its options: they are there, and can have these values.  Nothing is run."""
-    found, words = get_command(app), shlex.split(command)[1:]
+    found, words = COMMANDS, shlex.split(command)[1:]
     while isinstance(found, TyperGroup):
         found, words = found.commands[words[0]], words[1:]
     found.make_context(command, words)

@@ -53,7 +53,12 @@ def test_the_recipe_from_recordings_to_numbers(data, monkeypatch):
     recipe(data, monkeypatch, "--part", "pretrain")
     for start in ("pretrained", "scratch"):
         recipe(data, monkeypatch, "--part", "finetune", "--start", start, "--labels", "10")
+    recipe(data, monkeypatch, "--part", "probe")
     lines = [json.loads(line) for line in (data / "results" / "beyond.jsonl").read_text().splitlines()]
+    probed = [line for line in lines if "probed" in line["row"]]
+    assert len(probed) == 2 * len(speech.SEEDS) and all(0 <= line["value"] <= 100 for line in probed)
+    lines = [line for line in lines if line not in probed]
     assert {line["row"] for line in lines} == {f"wav2vec 2.0, {words}" for words in speech.WORDS.values()}
+    assert {line["split"] for line in lines} == {speech.UNHEARD_SPLIT, "the labelled recordings themselves"}
     assert {line["metric"] for line in lines} == {"word error rate", "character error rate", "digit error rate"}
     assert all(line["data"] == "Spoken digits, 10 labelled" and line["seconds"] >= 0 for line in lines)

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.attend import padded
@@ -13,7 +15,7 @@ from regard.attention.fixed import FixedRoom
 from regard.attention.mask import Mask
 from regard.attention.memory import Memory, Room
 from regard.attention.position import POSITIONS, Rotary
-from regard.attention.route import Route
+from regard.attention.route import Meeting, Route
 from regard.attention.score import Score, make_score
 from regard.attention.step import attend_in_place, attend_in_room
 from regard.errors import UsageProblem
@@ -50,14 +52,42 @@ class Attention(nn.Module):
         self.score = make_score(config.score, size)
         self.position = POSITIONS[config.positions](config.heads, size)
         self.heads, self.dropout = config.heads, config.dropout
+        self.joined: tuple[Tensor, Tensor | None] | None = None  # the lines of q, k and v in one, laid so once for all
         self.turned = isinstance(self.position, Rotary)  # by places, which nobody else asks for
         self.route = Route()  # a family may have another
         self.watchers: list[Watcher] = []  # see watch()
 
     def remember(self, x: Tensor, rows: Rows, start: Tensor | int = 0, drawn: Any = None) -> Memory:
         """Keys and values of x, (N, W), whose rows begin at place `start`; `drawn` is what chance decided before."""
-        k = self.position.keys(self.split(self.k(x)), rows.at + start if self.turned else rows.at)
-        return self.route.remember(x, Memory(self.score.keys(k), self.split(self.v(x)), rows), drawn)
+        k = self.split(self.k(x))
+        v = k if isinstance(self.v, nn.Identity) else self.split(self.v(x))
+        return self.kept(x, k, v, rows, start, drawn)
+
+    def itself(self, x: Tensor, rows: Rows, start: Tensor | int = 0) -> tuple[Tensor | None, Memory]:
+        """What x, (N, W), remembers to look at itself; and its queries, (N, H, D), if one product made all three."""
+        if not self.joins(x, rows):
+            return None, self.remember(x, rows, start)
+        q, k, v = F.linear(x, *(self.joined or self.join())).unflatten(-1, (3, self.heads, -1)).unbind(-3)
+        return q, self.kept(x, k, v, rows, start)
+
+    def joins(self, x: Tensor, rows: Rows) -> bool:
+        """Whether one product pays: a GPU is better used by it; a CPU is not, and would lay weights out in vain, as a
+        step of writing would."""
+        return self.joined is not None or (
+            x.is_cuda and rows.longest > 1 and all(type(line) is nn.Linear for line in (self.q, self.k, self.v))
+        )
+
+    def join(self) -> tuple[Tensor, Tensor | None]:  # (3 H D, W), (3 H D,)
+        """The weights of q, k and v one below the other, and their biases."""
+        lines: Any = self.q, self.k, self.v
+        weight = torch.cat([line.weight for line in lines])
+        return weight, None if lines[0].bias is None else torch.cat([line.bias for line in lines])
+
+    def kept(
+        self, x: Tensor, k: Tensor, v: Tensor, rows: Rows, start: Tensor | int, drawn: Any = None
+    ) -> Memory:  # (N, W), (N, H, D), (N, H, D)
+        k = self.position.keys(k, rows.at + start if self.turned else rows.at)
+        return self.route.remember(x, Memory(self.score.keys(k), v, rows), drawn)
 
     def forward(
         self,
@@ -67,9 +97,11 @@ class Attention(nn.Module):
         mask: Mask | None = None,
         start: Tensor | int = 0,
         bias: Tensor | None = None,
+        q: Tensor | None = None,
     ) -> Tensor:
-        """Each token of x, (N, W), looks at the memory of its row; a bias, (B or 1, H, Q, K), is the stack's own."""
-        q, bias = self.placed(x, memory, rows, mask, start, bias)
+        """Each token of x, (N, W), looks at the memory of its row; a bias, (B or 1, H, Q, K), is the stack's own.  Its
+        queries, (N, H, D), may have been made with the memory: see `itself`."""
+        q, bias = self.placed(x, memory, rows, mask, start, bias, q)
         out = self.look(q, memory, rows, mask, bias)
         for watcher in self.watchers:
             watcher(q, memory.flat() if isinstance(memory, Room) else memory, rows, self.score, mask, bias)
@@ -83,17 +115,25 @@ class Attention(nn.Module):
         mask: Mask | None = None,
         start: Tensor | int = 0,
         bias: Tensor | None = None,
+        q: Tensor | None = None,
     ) -> Tensor:  # (B, H, Q, K)
         """What the softmax is of, the bias among it: a stack may hand it up to the next layer."""
-        q, bias = self.placed(x, memory, rows, mask, start, bias)
+        q, bias = self.placed(x, memory, rows, mask, start, bias, q)
         logits = self.score.logits(padded(q, rows), keys_of(memory))
         return logits if bias is None else logits + bias
 
     def placed(
-        self, x: Tensor, memory: Memory | Room, rows: Rows, mask: Mask | None, start: Tensor | int, bias: Tensor | None
+        self,
+        x: Tensor,
+        memory: Memory | Room,
+        rows: Rows,
+        mask: Mask | None,
+        start: Tensor | int,
+        bias: Tensor | None,
+        q: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """Queries, (N, H, D), that know where they stand, and all that is added to the logits."""
-        q = self.split(self.q(x))
+        q = self.split(self.q(x)) if q is None else q
         own = self.position.bias(q, rows, memory.rows, mask)
         bias = own if bias is None else bias if own is None else own + bias
         return self.score.queries(self.position.queries(q, rows.at + start if self.turned else rows.at)), bias
@@ -108,7 +148,7 @@ class Attention(nn.Module):
             if self.score.fused and not dropout:
                 return attend_in_room(q, memory, rows, score=self.score, mask=mask, bias=bias)
             memory = memory.flat()
-        return self.route(q, memory, rows, self.score, mask, bias, dropout)
+        return self.route(Meeting(q, memory, rows, self.score, mask, bias, dropout))
 
     def split(self, x: Tensor) -> Tensor:  # (N, H * D) -> (N, H, D)
         return x.unflatten(-1, (self.heads, -1))

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.memory import Choice, Memory, Room
+from regard.attention.one_query import one_query_can
 from regard.rows import Rows, kept
 
 
@@ -53,9 +54,9 @@ class FixedRows(Rows):
         return replace(self, filled=self.filled + more.lengths)
 
     @kept  # type: ignore[arg-type]
-    def next(self) -> Tensor:  # (B,)
-        """Where the next place of each row lies in a grid.  A row that nobody writes may be full: it stays inside."""
-        place = self.filled.clamp(max=self.longest - 1)
+    def last(self) -> Tensor:  # (B,)
+        """Where the last place of each row lies in a grid.  A row that nobody writes may be full: it stays inside."""
+        place = (self.filled - 1).clamp(max=self.longest - 1)
         return self.base + (place if self.beams == 1 else place * self.beams)
 
     @kept  # type: ignore[arg-type]
@@ -96,6 +97,7 @@ class FixedRoom(Room):
     than its rows say are looked at."""
 
     rows: FixedRows
+    new: Memory | None = None  # of the last place of each row, where it is yet to be written
 
     @classmethod
     def like(cls, memory: Memory | Room, rows: FixedRows) -> FixedRoom:
@@ -106,20 +108,27 @@ class FixedRoom(Room):
 
     @property
     def k(self) -> Tensor:  # (M, H, D)
-        return self.keys.flatten(0, 2)[self.rows.cells[self.rows.real]]
+        return self.written().keys.flatten(0, 2)[self.rows.cells[self.rows.real]]
 
     @property
     def v(self) -> Tensor:  # (M, H, D)
-        return self.values.flatten(0, 2)[self.rows.cells[self.rows.real]]
+        return self.written().values.flatten(0, 2)[self.rows.cells[self.rows.real]]
 
     def flat(self) -> Memory:
         return Memory(self.k, self.v, Rows.of(self.rows.filled, self.keys.device))
 
     def grown(self, more: Memory, rows: Rows | None = None) -> FixedRoom:
-        """With one more place in each row, which makes these rows."""
-        for grid, new in ((self.keys, more.k), (self.values, more.v)):
-            grid.flatten(0, 2).index_copy_(0, self.rows.next, new)
-        return FixedRoom(self.keys, self.values, rows or self.rows.grown(more.rows))  # type: ignore[arg-type]
+        """With one more place in each row, which makes these rows; a kernel that looks at it may write it, too."""
+        grown = FixedRoom(self.keys, self.values, rows or self.rows.grown(more.rows), more)  # type: ignore[arg-type]
+        return grown if one_query_can(self.keys) else grown.written()
+
+    def written(self) -> FixedRoom:
+        """The same, with all that is new in its place."""
+        if self.new is None:
+            return self
+        for grid, new in ((self.keys, self.new.k), (self.values, self.new.v)):
+            grid.flatten(0, 2).index_copy_(0, self.rows.last, new)
+        return FixedRoom(self.keys, self.values, self.rows)
 
     def put(self, slots: Tensor, memory: Memory | Room) -> None:
         """In place of the sentences at these slots, others; rows of the memory are their beams, side by side."""

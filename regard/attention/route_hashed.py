@@ -8,18 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.attention.mask import Mask
 from regard.attention.memory import Choice, Memory
 from regard.attention.pieces import in_pieces
-from regard.attention.route import Route, check_whole
+from regard.attention.route import Meeting, Route
 from regard.attention.route_sorted import Asked, Reach, Sorted
-from regard.attention.score import Score
 from regard.rows import Rows
 
 HASHED = 2**26  # numbers that are compared at once to find buckets
@@ -40,24 +38,13 @@ class Local(Route):
         order = torch.arange(chunks.real.numel(), device=q.device).expand(1, q.shape[1], -1)
         return Sorted(chunks, order, self.reach, own=True)
 
-    def forward(
-        self,
-        q: Tensor,
-        memory: Memory,
-        rows: Rows,
-        score: Score,
-        mask: Mask | None,
-        bias: Tensor | None,
-        dropout: float,
-    ) -> Tensor:
-        check_whole(rows, memory, bias)
-        return self.sorted(q, rows).attend(Asked.of(q, memory, score.scale, mask, dropout))
+    def forward(self, met: Meeting) -> Tensor:
+        met.check_whole()
+        return self.sorted(met.q, met.rows).attend(Asked.of(met))
 
-    def weights(
-        self, q: Tensor, memory: Memory, rows: Rows, score: Score, mask: Mask | None, bias: Tensor | None
-    ) -> Tensor:
-        check_whole(rows, memory, bias)
-        return self.sorted(q, rows).weights(Asked.of(q, memory, score.scale, mask), rows)
+    def weights(self, met: Meeting) -> Tensor:
+        met.check_whole()
+        return self.sorted(met.q, met.rows).weights(Asked.of(met), met.rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,26 +79,15 @@ class Hashed(Route):
         return Bucketed(in_pieces(normed, memory.k), memory.v, memory.rows, buckets)
 
     def drawn(self, memory: Memory) -> Any:
-        return memory.buckets  # type: ignore[attr-defined]
+        return cast(Bucketed, memory).buckets
 
-    def forward(
-        self,
-        q: Tensor,
-        memory: Memory,
-        rows: Rows,
-        score: Score,
-        mask: Mask | None,
-        bias: Tensor | None,
-        dropout: float,
-    ) -> Tensor:
-        check_whole(rows, memory, bias)
-        return self.sorted(memory, rows).attend(Asked.of(q, memory, score.scale, mask, dropout))
+    def forward(self, met: Meeting) -> Tensor:
+        met.check_whole()
+        return self.sorted(met.memory, met.rows).attend(Asked.of(met))
 
-    def weights(
-        self, q: Tensor, memory: Memory, rows: Rows, score: Score, mask: Mask | None, bias: Tensor | None
-    ) -> Tensor:
-        check_whole(rows, memory, bias)
-        return self.sorted(memory, rows).weights(Asked.of(q, memory, score.scale, mask), rows)
+    def weights(self, met: Meeting) -> Tensor:
+        met.check_whole()
+        return self.sorted(met.memory, met.rows).weights(Asked.of(met), met.rows)
 
     def sorted(self, memory: Memory, rows: Rows) -> Sorted:
         """Slots in the order of their rows, and in a row by bucket; empty ones last."""

@@ -9,10 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.attend import attend, attention_weights
-from regard.attention.mask import Mask
 from regard.attention.memory import Memory
-from regard.attention.route import Route, check_whole
-from regard.attention.score import Score
+from regard.attention.route import Meeting, Route
 from regard.errors import Problem, UsageProblem
 from regard.rows import Rows
 
@@ -29,30 +27,20 @@ class LowRank(Route):
         for table in (self.keys, self.values):
             nn.init.normal_(table, std=longest**-0.5)  # sums of keys are then as large as keys
 
-    def forward(
-        self,
-        q: Tensor,
-        memory: Memory,
-        rows: Rows,
-        score: Score,
-        mask: Mask | None,
-        bias: Tensor | None,
-        dropout: float,
-    ) -> Tensor:
-        return attend(q, self.narrowed(memory, rows, mask, bias), rows, score=score, dropout=dropout)
+    def forward(self, met: Meeting) -> Tensor:
+        return attend(met.q, self.narrowed(met), met.rows, score=met.score, dropout=met.dropout)
 
-    def weights(
-        self, q: Tensor, memory: Memory, rows: Rows, score: Score, mask: Mask | None, bias: Tensor | None
-    ) -> Tensor:
+    def weights(self, met: Meeting) -> Tensor:
         """How much each token counts by way of all places.  It may count against: these are no shares."""
-        shares = attention_weights(q, self.narrowed(memory, rows, mask, bias), rows, score)  # (B, H, Q, R)
-        found = shares @ self.values[:, : shares.shape[-1], : rows.longest].to(shares.dtype)  # -> (B, H, Q, K)
-        return found * rows.real[:, None, None]
+        shares = attention_weights(met.q, self.narrowed(met), met.rows, met.score)  # (B, H, Q, R)
+        found = shares @ self.values[:, : shares.shape[-1], : met.rows.longest].to(shares.dtype)  # -> (B, H, Q, K)
+        return found * met.rows.real[:, None, None]
 
-    def narrowed(self, memory: Memory, rows: Rows, mask: Mask | None, bias: Tensor | None) -> Memory:
+    def narrowed(self, met: Meeting) -> Memory:
         """The places: sums of keys, and sums of values."""
-        check_whole(rows, memory, bias)
-        if mask is not None and mask.band != (None, None):
+        met.check_whole()
+        memory, rows = met.memory, met.rows
+        if met.mask is not None and met.mask.band != (None, None):
             raise UsageProblem("what is projected along the length has no places: a mask has nothing to hide in it")
         if rows.longest > self.longest:
             raise Problem(f"a row of {rows.longest} tokens is longer than the maps, which are for {self.longest}")

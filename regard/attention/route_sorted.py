@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from regard.attention.mask import Mask
-from regard.attention.memory import Memory
+from regard.attention.route import Meeting
 from regard.attention.route_chunks import Chunks
 from regard.rows import Rows
 
@@ -47,11 +47,12 @@ class Asked:
     v: Tensor
     scale: float
     mask: Mask | None
-    dropout: float = 0.0
+    dropout: float
 
     @classmethod
-    def of(cls, q: Tensor, memory: Memory, scale: float, mask: Mask | None, dropout: float = 0.0) -> Asked:
-        return cls(q.flatten(0, 1), memory.k.flatten(0, 1), memory.v.flatten(0, 1), scale, mask, dropout)
+    def of(cls, met: Meeting) -> Asked:
+        q, k, v = (x.flatten(0, 1) for x in (met.q, met.memory.k, met.memory.v))
+        return cls(q, k, v, met.score.scale, met.mask, met.dropout)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -18,21 +18,20 @@ from torch import Tensor, nn
 from regard.attention.attend import attend, attention_weights, flash_can
 from regard.attention.mask import FULL, Mask, chosen_keys, window
 from regard.attention.memory import Choice, Memory
-from regard.attention.route import Route, check_whole
+from regard.attention.route import Meeting, Route
 from regard.attention.route_chunks import Chunks
-from regard.attention.score import Score
 from regard.rows import Rows
 
 SMALLEST = 32  # slots of a chunk: smaller ones are no faster
 PAIRS = 2**26  # of queries and keys that are compared at once
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Chosen(Mask):
     """A mask that also says which tokens are chosen."""
 
-    tokens: Tensor | None = None  # (N,) bool
-    rows: Rows | None = None
+    tokens: Tensor  # (N,) bool
+    rows: Rows
 
     def __and__(self, other: Mask) -> Mask:
         both = super().__and__(other)
@@ -41,22 +40,22 @@ class Chosen(Mask):
     def select(self, tokens: Tensor, rows: Rows, chosen: Tensor) -> Mask:
         """Of these rows, whose tokens these are."""
         allows = lambda row, q, k: self.allows(chosen[row], q, k)  # noqa: E731
-        return replace(self, allows=allows, tokens=self.tokens[tokens], rows=rows)  # type: ignore[index]
+        return replace(self, allows=allows, tokens=self.tokens[tokens], rows=rows)
 
     @cached_property
     def places(self) -> Tensor:  # (all chosen,) which of the N tokens they are
-        return self.tokens.nonzero().squeeze(1)  # type: ignore[union-attr]
+        return self.tokens.nonzero().squeeze(1)
 
     @cached_property
     def found(self) -> Rows:
         """The chosen tokens as rows."""
-        counts = self.rows.row.new_zeros(len(self.rows)).index_add(0, self.rows.row, self.tokens.long())  # type: ignore
-        return Rows.of(counts.tolist(), self.rows.offsets.device)  # type: ignore[union-attr]
+        counts = self.rows.row.new_zeros(len(self.rows)).index_add(0, self.rows.row, self.tokens.long())
+        return Rows.of(counts.tolist(), self.rows.offsets.device)
 
 
 def chosen(tokens: Tensor, rows: Rows) -> Mask:  # (N,) bool
     """Who is chosen; who may look at whom is left to the window."""
-    return Chosen(FULL.allows, FULL.band, tokens, rows)
+    return Chosen(FULL.allows, FULL.band, tokens=tokens, rows=rows)
 
 
 def who(mask: Mask | None) -> Chosen | None:
@@ -87,65 +86,54 @@ class Window(Route):
     def remember(self, x: Tensor, memory: Memory, drawn: Any = None) -> Memory:
         return Read(memory.k, memory.v, memory.rows, x)
 
-    def forward(
-        self,
-        q: Tensor,
-        memory: Memory,
-        rows: Rows,
-        score: Score,
-        mask: Mask | None,
-        bias: Tensor | None,
-        dropout: float,
-    ) -> Tensor:
-        check_whole(rows, memory, bias)
-        some, near = who(mask), window(self.side) if mask is None else mask & window(self.side)
-        if some is None and flash_can(q, memory, near, None, dropout):
-            return attend(q, memory, rows, score=score, mask=near)
-        if rows.longest <= 3 * self.side:  # chunks would compare as many
-            out = attend(q, memory, rows, score=score, mask=self.seen(mask), dropout=dropout)
+    def forward(self, met: Meeting) -> Tensor:
+        met.check_whole()
+        some, near = who(met.mask), window(self.side) if met.mask is None else met.mask & window(self.side)
+        if some is None and flash_can(met.q, met.memory, near, None, met.dropout):
+            return attend(met.q, met.memory, met.rows, score=met.score, mask=near)
+        if met.rows.longest <= 3 * self.side:  # chunks would compare as many
+            seen = self.seen(met.mask)
+            out = attend(met.q, met.memory, met.rows, score=met.score, mask=seen, dropout=met.dropout)
         else:
-            out = in_chunks(q, memory, rows, score, mask, self.side, dropout)
-        return out if some is None else self.with_chosen(out, memory, rows, score, some, dropout)
+            out = in_chunks(met, self.side)
+        return out if some is None else self.with_chosen(out, met, some)
 
-    def with_chosen(
-        self, out: Tensor, memory: Memory, rows: Rows, score: Score, some: Chosen, dropout: float
-    ) -> Tensor:  # (N, H, D)
+    def with_chosen(self, out: Tensor, met: Meeting, some: Chosen) -> Tensor:  # (N, H, D)
         """What the chosen are told, in the place of what their windows told them."""
-        q, far = self.far(memory)
-        mask = None if some.band == (None, None) else of_chosen(some, rows)
-        said = attend(q[some.places], far, some.found, score=score, mask=mask, dropout=dropout)
+        q, far = self.far(met.memory)
+        mask = None if some.band == (None, None) else of_chosen(some, met.rows)
+        said = attend(q[some.places], far, some.found, score=met.score, mask=mask, dropout=met.dropout)
         return out.index_copy(0, some.places, said.to(out.dtype))
 
     def far(self, memory: Memory) -> tuple[Tensor, Memory]:
         """Queries, keys and values as the chosen make them."""
-        q, k, v = (line(memory.x).unflatten(-1, (self.heads, -1)) for line in (self.q, self.k, self.v))  # type: ignore
+        x = cast(Read, memory).x
+        q, k, v = (line(x).unflatten(-1, (self.heads, -1)) for line in (self.q, self.k, self.v))
         return q, Memory(k, v, memory.rows)
 
     def seen(self, mask: Mask | None) -> Mask:
         """What those see who are not chosen."""
         near, some = window(self.side), who(mask)
         if some is not None:
-            near = near | chosen_keys(some.rows.pad(some.tokens))  # type: ignore[union-attr, arg-type]
+            near = near | chosen_keys(some.rows.pad(some.tokens))
         return near if mask is None else Mask(lambda row, q, k: mask.allows(row, q, k) & near.allows(row, q, k))
 
-    def weights(
-        self, q: Tensor, memory: Memory, rows: Rows, score: Score, mask: Mask | None, bias: Tensor | None
-    ) -> Tensor:
-        check_whole(rows, memory, bias)
-        near, some = attention_weights(q, memory, rows, score, self.seen(mask)), who(mask)
+    def weights(self, met: Meeting) -> Tensor:
+        met.check_whole()
+        near, some = attention_weights(met.q, met.memory, met.rows, met.score, self.seen(met.mask)), who(met.mask)
         if some is None:
             return near
-        q, far = self.far(memory)
-        return torch.where(self.is_chosen(some), attention_weights(q, far, rows, score, mask), near)
+        q, far = self.far(met.memory)
+        return torch.where(self.is_chosen(some), attention_weights(q, far, met.rows, met.score, met.mask), near)
 
     def mixed(self, weights: Tensor, memory: Memory, rows: Rows, mask: Mask | None) -> Tensor:
         near, some = super().mixed(weights, memory, rows, mask), who(mask)
         if some is None:
             return near
-        return torch.where(some.tokens[:, None, None], super().mixed(weights, self.far(memory)[1], rows, mask), near)  # type: ignore
+        return torch.where(some.tokens[:, None, None], super().mixed(weights, self.far(memory)[1], rows, mask), near)
 
     def is_chosen(self, some: Chosen) -> Tensor:  # (B, 1, Q, 1)
-        return some.rows.pad(some.tokens)[:, None, :, None]  # type: ignore[union-attr, arg-type]
+        return some.rows.pad(some.tokens)[:, None, :, None]
 
 
 def of_chosen(some: Chosen, rows: Rows) -> Mask:
@@ -159,19 +147,18 @@ def of_chosen(some: Chosen, rows: Rows) -> Mask:
     return Mask(allows)
 
 
-def in_chunks(
-    q: Tensor, memory: Memory, rows: Rows, score: Score, mask: Mask | None, side: int, dropout: float
-) -> Tensor:  # (N, H, D)
+def in_chunks(met: Meeting, side: int) -> Tensor:  # (N, H, D)
     """Chunks look at themselves, at both neighbours and at the chosen: there is no square of the length."""
-    chunks, some = Chunks.of(rows, max(side, SMALLEST)), who(mask)
+    chunks, some = Chunks.of(met.rows, max(side, SMALLEST)), who(met.mask)
     near, there = chunks.near(1, 1)
-    keys, every = Keys.of(memory, chunks, some), torch.arange(len(near), device=q.device)
+    keys, every = Keys.of(met.memory, chunks, some), torch.arange(len(near), device=met.q.device)
     together, parts = max(PAIRS // (3 * chunks.size**2), 1), []
-    for asked, some_of in zip(q[chunks.token].split(together), every.split(together), strict=True):
-        k, v, allowed = keys.seen(some_of, near[some_of], there[some_of], side, mask)
+    for asked, some_of in zip(met.q[chunks.token].split(together), every.split(together), strict=True):
+        k, v, allowed = keys.seen(some_of, near[some_of], there[some_of], side, met.mask)
         any_key = allowed.any(-1, keepdim=True)  # a query without keys looks at nothing, but softmax needs some
         added = allowed | ~any_key
-        out = F.scaled_dot_product_attention(asked.transpose(1, 2), k, v, added, dropout, scale=score.scale)
+        q, scale = asked.transpose(1, 2), met.score.scale
+        out = F.scaled_dot_product_attention(q, k, v, added, met.dropout, scale=scale)
         parts.append(out.masked_fill(~any_key, 0.0).transpose(1, 2))  # (C, H, S, D) -> (C, S, H, D)
     return torch.cat(parts).flatten(0, 1)[chunks.slot]
 
@@ -193,7 +180,7 @@ class Keys:
             return cls(chunks, k, v, None, None)
         pad, at = some.found.pad, memory.rows.at
         far = pad(memory.k[some.places]), pad(memory.v[some.places]), pad(at[some.places]), some.found.real
-        return cls(chunks, k, v, some.tokens[chunks.token], far)  # type: ignore[index]
+        return cls(chunks, k, v, some.tokens[chunks.token], far)
 
     def seen(
         self, which: Tensor, near: Tensor, there: Tensor, side: int, mask: Mask | None

@@ -13,6 +13,7 @@ from regard.attention.attend import allowed_places
 from regard.attention.fixed import FixedRoom
 from regard.attention.mask import Mask
 from regard.attention.memory import Room
+from regard.attention.one_query import one_query, one_query_can
 from regard.attention.score import Score
 from regard.rows import Rows
 
@@ -50,8 +51,11 @@ def attend_in_place(
     score: Score,  # a fused one
     bias: Tensor | None = None,  # (N, H, 1, T), added to the logits
 ) -> Tensor:  # (N, H, D)
-    """One query a row, which stands last; those of a sentence look at the places of all its rows together."""
-    rows = room.rows
+    """One query a row, which stands last; without a kernel for that, those of a sentence look at the places of all its
+    rows together."""
+    if one_query_can(room.keys):
+        return one_query(q, room, score.scale, bias)
+    room, rows = room.written(), room.rows
     Q = q.unflatten(0, (len(room.keys), -1)).transpose(1, 2)  # (S, H, K, D)
     K, V = (grid[:, : rows.longest].flatten(1, 2).transpose(1, 2) for grid in (room.keys, room.values))
     added = rows.added if bias is None else rows.added + rows.spread(bias)

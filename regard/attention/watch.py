@@ -23,7 +23,7 @@ from regard.attention.attention import Attention, Watcher
 from regard.attention.mask import Mask
 from regard.attention.memory import Memory, Room
 from regard.attention.position import Position
-from regard.attention.route import Route
+from regard.attention.route import Meeting, Route
 from regard.attention.route_window import Chosen
 from regard.attention.score import Score
 from regard.errors import UsageProblem
@@ -65,7 +65,7 @@ def _watcher(
         if heads is not None and plain:
             memory = replace(memory, k=memory.k[:, heads], v=memory.v[:, heads])
             q, bias = q[:, heads], bias if bias is None or bias.shape[1] == 1 else bias[:, heads]
-        weights = route.weights(q, memory, rows, score, mask, bias)  # (B, H, Q, K)
+        weights = route.weights(Meeting(q, memory, rows, score, mask, bias))  # (B, H, Q, K)
         weights = weights if heads is None or plain else weights[:, heads]
         sizes = zip(weights, rows.lengths.tolist(), memory.rows.lengths.tolist(), strict=True)
         calls.append([w[:, :queries, :keys].clone() for w, queries, keys in sizes])
@@ -115,7 +115,7 @@ class Call:
         return own if self.given is None else self.given if own is None else own + self.given
 
     def weights(self) -> Tensor:  # (B, H, Q, K)
-        return self.route.weights(self.queries(), self.memory, self.rows, self.score, self.mask, self.bias())
+        return self.route.weights(Meeting(self.queries(), self.memory, self.rows, self.score, self.mask, self.bias()))
 
     def scores(self) -> Tensor:  # (B, H, Q, K)
         """What the softmax is of; -inf where a query may not look."""
@@ -161,6 +161,7 @@ def asked(
     mask: Mask | None = None,
     start: Tensor | int = 0,
     bias: Tensor | None = None,
+    q: Tensor | None = None,
 ) -> tuple[Tensor, Memory, Rows, Mask | None, Tensor | int, Tensor | None]:
     """What an attention was called with, in order: the same parameters as its own."""
     return x, memory, rows, mask, start, bias

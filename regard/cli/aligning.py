@@ -31,7 +31,7 @@ def align(
     value_weight: Annotated[float, Option(help="PPO: of the value's loss.")] = ALIGNING.value_weight,
     discount: Annotated[float, Option(help="PPO: what a reward counts a token earlier.")] = ALIGNING.discount,
     trace: Annotated[float, Option(help="PPO: GAE's lambda.")] = ALIGNING.trace,
-    kl: Annotated[float, Option(help="PPO: what a nat of KL costs at first.")] = ALIGNING.kl,
+    kl: Annotated[float, Option(help="PPO: what a nat of KL costs at first, and at least.")] = ALIGNING.kl,
     target_kl: Annotated[float, Option(help="PPO: nats of KL a text, to which that price leads.")] = ALIGNING.target_kl,
     kl_gain: Annotated[float, Option(help="PPO: how fast the price follows; 0: it stays.")] = ALIGNING.kl_gain,
     beta: Annotated[float, Option(help="direct: how much it holds to where it began.")] = ALIGNING.beta,

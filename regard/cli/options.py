@@ -25,6 +25,10 @@ Encoding = Annotated[str, Option(help="How text files are encoded.")]
 Json = Annotated[bool, Option("--json", help="Print JSON.")]
 ChangedData = Annotated[bool, Option("--allow-changed-data", help="Go on though the files changed.")]
 Precision = Annotated[Literal["", "float32", "bf16"], Option(help="Of the arithmetic; by default bf16 on a GPU.")]
+PrecisionInUse = Annotated[
+    Literal["float32", "bf16", "int8"],
+    Option("--precision", help="Of large products: bf16 and int8, which is for a CPU, are faster and less exact."),
+]
 
 # of examples, columns by name or by number from 1; what is not said is guessed
 Task = Literal["classify", "pair", "similar", "regress", "choose", "tag", "answer", "reward", "image", "transcribe"]

@@ -9,7 +9,7 @@ import typer
 from typer import Argument, Option
 
 from regard.cli.app import app
-from regard.cli.options import Device
+from regard.cli.options import Device, PrecisionInUse
 from regard.commands.serve import HOST, PORT
 
 KEY = "REGARD_KEY"
@@ -31,6 +31,7 @@ def serve(
     deadline: Annotated[float, Option(help="Seconds within which a request must be answered.")] = 60.0,
     grace: Annotated[float, Option(help="Seconds for what was accepted, once the server is told to end.")] = 30.0,
     device: Device = None,
+    precision: PrecisionInUse = "float32",
 ) -> None:
     """Serve models and the page: OpenAI's and LibreTranslate's shapes, and /docs for the rest."""
     from regard.commands.serve import serve as run
@@ -40,6 +41,7 @@ def serve(
     from regard.server.limits import Limits
 
     limits = Limits(requests=requests, tokens=tokens, batch=batch, deadline=deadline, grace=grace)
-    secret = key or os.environ.get(KEY, "")
-    if not run(models or [], host, port, key=secret, allow_hosts=allow_host or [], device=device, limits=limits):
+    secret, others = key or os.environ.get(KEY, ""), allow_host or []
+    where = models or [], host, port
+    if not run(*where, key=secret, allow_hosts=others, device=device, precision=precision, limits=limits):
         raise typer.Exit(1)

@@ -10,7 +10,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from regard.cli.app import app
-from regard.cli.options import Device, Json, Model
+from regard.cli.options import Device, Json, Model, PrecisionInUse
 from regard.commands.predict import as_json
 
 
@@ -27,6 +27,7 @@ def transcribe(
     words: Annotated[bool, Option("--words", help="Print each word: from which second, to which, the word.")] = False,
     json_: Json = False,
     device: Device = None,
+    precision: PrecisionInUse = "float32",
 ) -> None:
     """Write down what is said in recordings: a line for each, after its name where there are several."""
     from regard.commands.transcribe import transcribe as run
@@ -34,7 +35,7 @@ def transcribe(
 
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     how = PrefixBeam(max(beam, 10) if language_model and beam == 1 else beam, weight, bonus)
-    found = run(model, files, how, language_model=language_model, device=device)
+    found = run(model, files, how, language_model=language_model, device=device, precision=precision)
     for file, transcript in zip(files, found, strict=True):
         if json_:
             print(json.dumps({"file": str(file), **as_json(transcript)}, ensure_ascii=False), flush=True)

@@ -144,6 +144,9 @@ def pretrain(
     save_every: Annotated[int, Option(help="Steps between checkpoints.")] = PRETRAINING.save_every,
     report_every: Annotated[int, Option(help="Steps between reports.")] = PRETRAINING.report_every,
     seed: Annotated[int, Option(help="Of everything random.")] = PRETRAINING.seed,
+    varied: Annotated[
+        float, Option(help="Of sound: how much recordings are changed each time, 0 to 1.")
+    ] = PRETRAINING.varied,
     settings: Settings = None,
     column: Annotated[str | None, Option(help="JSON lines, Parquet: the column of text; by default guessed.")] = None,
     encoding: Encoding = "utf-8",
@@ -162,7 +165,8 @@ def pretrain(
         clip=clip, discriminative=discriminative, activation=activation, temporal=temporal,
         generator=generator, filled_by=filled_by,
         precision=precision, launch=launch,
-        evaluate_every=evaluate_every, save_every=save_every, report_every=report_every, seed=seed, column=column,
+        evaluate_every=evaluate_every, save_every=save_every, report_every=report_every, seed=seed, varied=varied,
+        column=column,
         encoding=encoding, allow_changed_data=allow_changed_data,
     )  # fmt: skip
 
@@ -211,6 +215,13 @@ def finetune(
     precision: Precision = "",
     launch: Launching = FINETUNING.launch,
     seed: Annotated[int, Option(help="Of everything random.")] = FINETUNING.seed,
+    varied: Annotated[
+        float, Option(help="Of sound: how much recordings are changed each time, 0 to 1.")
+    ] = FINETUNING.varied,
+    frozen: Annotated[
+        bool | None,
+        Option("--frozen/--no-frozen", help="Of sound: keep the convolutions; by default of a model that has learned."),
+    ] = FINETUNING.frozen,
     settings: Settings = None,
     encoding: Encoding = "utf-8",
     allow_changed_data: ChangedData = False,
@@ -224,7 +235,7 @@ def finetune(
         vectors=vectors or "", epochs=epochs, batch=batch, ulmfit=ulmfit, rate=rate, schedule=schedule,
         discriminative=discriminative, unfreeze=unfreeze, warmup=warmup, weight_decay=weight_decay,
         language_weight=language_weight, longest=longest, best=best, patience=patience, precision=precision,
-        launch=launch, seed=seed, allow_changed_data=allow_changed_data,
+        launch=launch, seed=seed, varied=varied, frozen=frozen, allow_changed_data=allow_changed_data,
     )  # fmt: skip
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from typer import Argument, Option
 
@@ -23,6 +24,7 @@ from regard.cli.options import (
     Lines,
     LinesFile,
     Model,
+    PrecisionInUse,
     Second,
     Text,
     Texts,
@@ -56,6 +58,7 @@ def translate(
     pieces: Annotated[bool, Option("--pieces", help="Align the model's pieces instead of whole words.")] = False,
     encoding: Encoding = "utf-8",
     device: Device = None,
+    precision: PrecisionInUse = "float32",
 ) -> None:
     """Translate lines: one in, one out; an empty line stays empty."""
     from regard.commands.load import load_translator
@@ -74,7 +77,7 @@ def translate(
         raise UsageProblem(f"--to {to} chooses a model in the box, and {model} is named; leave one of them out")
     how = Sampling(temperature, top_k, top_p, seed) if sample else Beam(beam, penalty, best)
     lines = lines_of(texts, file, encoding)
-    translator = load_translator(model or boxed("translate", target=to or "en"), device)
+    translator = load_translator(model or boxed("translate", target=to or "en"), device, precision)
     sources = list(lines) if align else lines
     written, cut = [], 0
     for found in run(translator, sources, how):
@@ -99,11 +102,12 @@ def classify(
     json_: Json = False,
     encoding: Encoding = "utf-8",
     device: Device = None,
+    precision: PrecisionInUse = "float32",
 ) -> None:
     """Label texts, pairs of texts or pictures, each with its probability; or give them numbers."""
     how = reading(text, second, header=header, encoding=encoding)
     tasks = ("classify", "pair", "similar", "regress", "reward", "image")
-    for found in predicted(tasks, model or boxed("classify"), texts, file, how, device):
+    for found in predicted(tasks, model or boxed("classify"), texts, file, how, device, precision):
         if json_:
             print(json.dumps(as_json(found), ensure_ascii=False))
         else:
@@ -122,10 +126,11 @@ def choose(
     json_: Json = False,
     encoding: Encoding = "utf-8",
     device: Device = None,
+    precision: PrecisionInUse = "float32",
 ) -> None:
     """Choose what goes with a text: the first text, then its choices."""
     how = reading(text, choices=choices, header=header, encoding=encoding)
-    for found in predicted(("choose",), model, texts, file, how, device):
+    for found in predicted(("choose",), model, texts, file, how, device, precision):
         print(json.dumps(as_json(found), ensure_ascii=False) if json_ else f"{found.index}\t{found.choice}", flush=True)
 
 
@@ -140,10 +145,11 @@ def tag(
     json_: Json = False,
     encoding: Encoding = "utf-8",
     device: Device = None,
+    precision: PrecisionInUse = "float32",
 ) -> None:
     """Find entities in texts: line, kind, first character, the one after the last, and the text, tab-separated."""
     how = reading(text, header=header, encoding=encoding)
-    found = predicted(("tag",), model or boxed("tag"), texts, file, how, device)
+    found = predicted(("tag",), model or boxed("tag"), texts, file, how, device, precision)
     for number, tagged in enumerate(found, 1):
         if json_:
             print(json.dumps(as_json(tagged), ensure_ascii=False))
@@ -168,6 +174,7 @@ def answer(
     json_: Json = False,
     encoding: Encoding = "utf-8",
     device: Device = None,
+    precision: PrecisionInUse = "float32",
 ) -> None:
     """Answer questions from a text, with how sure it is; of SQuAD's JSON, one JSON object of all answers by id."""
     from regard.commands.predict import answer as run
@@ -176,21 +183,29 @@ def answer(
         from regard.data.questions import read_questions
 
         asked = read_questions(file, encoding)
-        found = run(model, [(one.question, one.context) for one in asked], device)
+        found = run(model, [(one.question, one.context) for one in asked], device, precision=precision)
         print(json.dumps({one.id: got.text for one, got in zip(asked, found, strict=True)}, ensure_ascii=False))
         return
     how = reading(text, second, header=header, encoding=encoding)
-    for got in predicted(("answer",), model, texts, file, how, device):
+    for got in predicted(("answer",), model, texts, file, how, device, precision):
         print(json.dumps(as_json(got), ensure_ascii=False) if json_ else got.text, flush=True)
 
 
-def predicted(tasks: tuple[str, ...], model: Path, texts: list[str] | None, file: Path | None, how: Reading, device):
+def predicted(
+    tasks: tuple[str, ...],
+    model: Path,
+    texts: list[str] | None,
+    file: Path | None,
+    how: Reading,
+    device: str | None,
+    precision: PrecisionInUse,
+) -> Iterator[Any]:
     """The answers of a model, as they come."""
     from regard.commands.load import load_finetuned
     from regard.commands.predict import inputs_of, predict
 
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    finetuned = load_finetuned(model, device, tasks)
+    finetuned = load_finetuned(model, device, tasks, precision)
     return predict(finetuned, inputs_of(tuple(texts or ()), file, finetuned.name, how))
 
 
@@ -204,6 +219,7 @@ def fill(
     best: Annotated[int, Option(help="How many words.", min=1)] = 5,
     encoding: Encoding = "utf-8",
     device: Device = None,
+    precision: PrecisionInUse = "float32",
 ) -> None:
     """Find the words a text hides: which [MASK], the probability and the word; of lines, first the line's number."""
     from regard.commands.fill import fill as run
@@ -212,8 +228,8 @@ def fill(
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     lines = lines_of([text] if text else None, file, encoding)
     model = model or boxed("fill")
-    one = [run(model, text, best=best, device=device)] if text else None
-    answers = one or fill_lines(model, lines, best=best, device=device)
+    one = [run(model, text, best=best, device=device, precision=precision)] if text else None
+    answers = one or fill_lines(model, lines, best=best, device=device, precision=precision)
     for line, found in enumerate(answers, 1):
         for number, words in enumerate(found, 1):
             for word in words:
@@ -234,6 +250,7 @@ def embed(
     out: Annotated[Path | None, Option(help="Write a .npy array here instead of JSON lines.")] = None,
     encoding: Encoding = "utf-8",
     device: Device = None,
+    precision: PrecisionInUse = "float32",
 ) -> None:
     """A vector for each text: a JSON list a line, or one NumPy array."""
     import io
@@ -245,7 +262,8 @@ def embed(
 
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     lines = list(lines_of(texts, file, encoding))
-    vectors = run(model or boxed("embed"), lines, layers=layers, pooling=pooling, device=device)
+    model = model or boxed("embed")
+    vectors = run(model, lines, layers=layers, pooling=pooling, device=device, precision=precision)
     if out is None:
         for vector in vectors:
             print(json.dumps([round(float(number), 6) for number in vector]))

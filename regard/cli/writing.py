@@ -26,6 +26,7 @@ from regard.cli.options import (
     Lines,
     LinesFile,
     Model,
+    PrecisionInUse,
     Second,
     SkipBad,
     Text,
@@ -58,6 +59,7 @@ def generate(
     json_: Json = False,
     encoding: Encoding = "utf-8",
     device: Device = None,
+    precision: PrecisionInUse = "float32",
 ) -> None:
     """Go on with prompts, shown as it is written; of several, in their order."""
     from regard.commands.generate import load_writer, portions
@@ -67,7 +69,7 @@ def generate(
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     how = Writing(most, temperature, top_k, top_p, penalty, tuple(stop or ()), samples, seed, window)
     texts = map(whole, lines_of(prompts, file, encoding))
-    writer, full = load_writer(model or boxed("generate"), device), 0
+    writer, full = load_writer(model or boxed("generate"), device, precision), 0
     for number, some in enumerate(portions(texts)):
         printer = Printer([prompt for prompt in some for _ in range(samples)], as_json=json_, begun=number > 0)
         try:

@@ -11,6 +11,7 @@ from regard.commands.load import load_reader
 if TYPE_CHECKING:
     import numpy as np
 
+    from regard.layers.lowered import Precision
     from regard.tasks.reader import Choice, Reader
 
 
@@ -21,8 +22,10 @@ def embed(
     layers: str | Choice = "last",
     pooling: str | None = None,
     device: str | None = None,
+    precision: Precision = "float32",
 ) -> np.ndarray:  # (texts, width)
     """The vectors of texts, from any layers of an encoder; pooled as its folder declares, or by first, mean or max."""
     from regard.tasks.pooling import Pooling
 
-    return load_reader(model, device).embed(texts, layers=layers, pooling=Pooling(pooling) if pooling else None)
+    reader = load_reader(model, device, precision)
+    return reader.embed(texts, layers=layers, pooling=Pooling(pooling) if pooling else None)

@@ -46,7 +46,7 @@ class HearingRun(PretrainingRun):
         listener = Listener(published, listener.ears)
         asked = Asked(listener.model, Contrast(config, self.asking())).to(device)
         corpus = self.decoded(settings.texts, self.corpus, listener.ears.rate)
-        batches = self.crops(corpus, listener)
+        batches = self.crops(corpus, listener, settings.varied)
         if is_first():
             told = [*corpus.lines(), *batches.lines(), *self.facts(asked, [CONTRAST], fresh)]
             print(*told, sep="\n", file=sys.stderr, flush=True)
@@ -68,10 +68,10 @@ class HearingRun(PretrainingRun):
         s = self.settings
         return Asking(Falling(steps=round(COOLED * s.steps)), a_step=s.accumulate * rank_count())
 
-    def crops(self, corpus: SoundCorpus, listener: Listener) -> Crops:
+    def crops(self, corpus: SoundCorpus, listener: Listener, much: float = 0.0) -> Crops:
         s, waves = self.settings, listener.waves
         shortest, longest = ((frames - 1) * waves.stride + waves.reach for frames in (SHORTEST, s.longest))
-        return Crops(corpus, listener.ears, shortest, longest, s.budget * waves.stride, s.seed)
+        return Crops(corpus, listener.ears, shortest, longest, s.budget * waves.stride, s.seed, much)
 
     def held_out_sound(self, asked: Asked, listener: Listener) -> Any:
         if not self.settings.dev:

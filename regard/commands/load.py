@@ -9,14 +9,25 @@ from typing import TYPE_CHECKING
 from regard.errors import Problem
 
 if TYPE_CHECKING:
+    from regard.layers.lowered import Precision
     from regard.tasks.finetuned import Finetuned
     from regard.tasks.reader import Reader
     from regard.tasks.translate import Translator
 
 
-def load(model: str | Path, device: str | None = None) -> Translator | Reader | Finetuned:
+def load(
+    model: str | Path, device: str | None = None, precision: Precision = "float32"
+) -> Translator | Reader | Finetuned:
     """The model of a folder (one that holds config.json, or a run's), of a name in the box, or of one on the hub, which
-    is fetched unless the cache has it.  Encoders read, translators translate, and what was fine-tuned does its task."""
+    is fetched unless the cache has it.  Encoders read, translators translate, and what was fine-tuned does its task.
+    In bf16, or on a CPU in int8, it is faster, and can be neither trained nor saved."""
+    from regard.tasks.precision import in_precision
+
+    return in_precision(opened(model, device), precision)
+
+
+def opened(model: str | Path, device: str | None = None) -> Translator | Reader | Finetuned:
+    """The model as it was saved."""
     from regard.box import boxes
     from regard.checkpoints.hub import fetched
     from regard.models import FAMILIES, HEARERS, PUBLISHED_TRANSLATORS, SEERS
@@ -48,21 +59,25 @@ def load(model: str | Path, device: str | None = None) -> Translator | Reader | 
     return Writer.of(reader) if found is reader and reader.tells else found
 
 
-def load_translator(model: str | Path | Translator, device: str | None = None) -> Translator:
+def load_translator(
+    model: str | Path | Translator, device: str | None = None, precision: Precision = "float32"
+) -> Translator:
     from regard.tasks.translate import Translator
 
-    found = load(model, device) if isinstance(model, str | Path) else model
+    found = load(model, device, precision) if isinstance(model, str | Path) else model
     if not isinstance(found, Translator):
         raise Problem(f"{model} is an encoder, and cannot translate; give the folder of a translator")
     return found
 
 
-def load_reader(model: str | Path | Reader | Finetuned, device: str | None = None) -> Reader:
+def load_reader(
+    model: str | Path | Reader | Finetuned, device: str | None = None, precision: Precision = "float32"
+) -> Reader:
     from regard.tasks.finetuned import Finetuned
     from regard.tasks.reader import Reader
     from regard.tasks.translate import Translator
 
-    found = load(model, device) if isinstance(model, str | Path) else model
+    found = load(model, device, precision) if isinstance(model, str | Path) else model
     found = found.reader if isinstance(found, Finetuned) else found
     if not isinstance(found, Reader):
         what = "is a translator" if isinstance(found, Translator) else "does not read text"
@@ -71,10 +86,15 @@ def load_reader(model: str | Path | Reader | Finetuned, device: str | None = Non
 
 
 def load_finetuned(
-    model: str | Path | Reader | Finetuned, device: str | None = None, tasks: Sequence[str] = ()
+    model: str | Path | Reader | Finetuned,
+    device: str | None = None,
+    tasks: Sequence[str] = (),
+    precision: Precision = "float32",
 ) -> Finetuned:
     """A model that was fine-tuned, for one of these tasks where some are named."""
-    found, name = (load(model, device), str(model)) if isinstance(model, str | Path) else (model, "the model")
+    found, name = (
+        (load(model, device, precision), str(model)) if isinstance(model, str | Path) else (model, "the model")
+    )
     return finetuned_of(found, name, tasks)
 
 

@@ -64,7 +64,7 @@ class PictureSettings:
     best: str = "highest accuracy"
     patience: int = 0
     precision: Literal["", "float32", "bf16"] = ""  # by default bf16 on a GPU
-    launch: Launch = "plain"
+    launch: Launch = "graphs"  # on one GPU, a batch goes through the layers in one launch
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -14,6 +14,7 @@ from regard.data.reading import Reading
 from regard.errors import Problem, UsageProblem
 
 if TYPE_CHECKING:
+    from regard.layers.lowered import Precision
     from regard.tasks.finetuned import Finetuned
 
 TOGETHER = 1024  # inputs answered at once, so that a stream of any length needs bounded memory
@@ -25,10 +26,15 @@ LEAST = {"pair": 2, "similar": 2, "answer": 2, "choose": 3}  # texts that belong
 
 
 def predict(
-    model: str | Path | Finetuned, inputs: Iterable[Any], device: str | None = None, *, tasks: tuple[str, ...] = ()
+    model: str | Path | Finetuned,
+    inputs: Iterable[Any],
+    device: str | None = None,
+    *,
+    tasks: tuple[str, ...] = (),
+    precision: Precision = "float32",
 ) -> Iterator[Any]:
     """An answer for each input, as they come: a text, or a tuple of texts."""
-    finetuned, inputs = load_finetuned(model, device, tasks), iter(inputs)
+    finetuned, inputs = load_finetuned(model, device, tasks, precision), iter(inputs)
     while some := list(islice(inputs, TOGETHER)):
         yield from finetuned.predict(some)
 
@@ -83,4 +89,4 @@ def alone(texts: tuple[str, ...]) -> Any:
 
 def as_json(answer: Any) -> Any:
     """An answer as JSON has it: a dataclass as an object, a number as it is."""
-    return asdict(answer) if is_dataclass(answer) else answer  # type: ignore[arg-type]
+    return asdict(answer) if is_dataclass(answer) and not isinstance(answer, type) else answer

@@ -16,6 +16,7 @@ from regard.commands.load import load
 from regard.errors import Problem, UsageProblem
 
 if TYPE_CHECKING:
+    from regard.layers.lowered import Precision
     from regard.server.guard import Guard
     from regard.server.limits import Limits
     from regard.server.shelf import Named, Shelf
@@ -34,6 +35,7 @@ def serve(
     key: str = "",
     allow_hosts: Sequence[str] = (),
     device: str | None = None,
+    precision: Precision = "float32",
     limits: Limits | None = None,
 ) -> bool:
     """Serve models until a signal comes: folders, NAME=FOLDER, or of translators FOLDER:de-en; without any, those in
@@ -48,7 +50,7 @@ def serve(
     if not (key.isascii() and key.isprintable()) or key != key.strip():
         raise UsageProblem("the key has characters that not every client can send; take letters and digits")
     socket = listening(host, port)
-    shelf = Shelf(named(models or in_the_box(), device), limits or Limits())
+    shelf = Shelf(named(models or in_the_box(), device, precision), limits or Limits())
     if not key and not is_loopback(host):
         print(f"warning: everyone who reaches {host} can use this server; give it a --key", file=sys.stderr)
     return run(shelf, application(shelf, Doors.of(host, tuple(allow_hosts), key)), socket)
@@ -107,7 +109,7 @@ def in_the_box() -> list[str]:
     return found
 
 
-def named(models: Sequence[str], device: str | None) -> list[Named]:
+def named(models: Sequence[str], device: str | None, precision: Precision = "float32") -> list[Named]:
     """Models loaded, each by a name of its own."""
     from regard.server.shelf import Named
     from regard.tasks.translate import Translator
@@ -117,7 +119,7 @@ def named(models: Sequence[str], device: str | None) -> list[Named]:
         name, folder, languages = parsed(given)
         if name in found:
             raise UsageProblem(f"two models are called {name!r}; name one of them otherwise: NAME={folder}")
-        model = load(folder, device)
+        model = load(folder, device, precision)
         if languages and not isinstance(model, Translator):
             raise UsageProblem(f"{given}: languages are for translators; leave out :{'-'.join(languages)}")
         if isinstance(model, Translator):

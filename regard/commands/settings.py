@@ -47,6 +47,11 @@ class TranslationSettings:
 TRANSLATION = TranslationSettings()
 
 
+def check_varied(much: float) -> None:
+    if not 0 <= much <= 1:
+        raise UsageProblem(f"varied={much}: give 0 (recordings as they are) to 1")
+
+
 @dataclass(frozen=True)
 class FinetuningSettings:
     train: str = ""
@@ -70,6 +75,8 @@ class FinetuningSettings:
     precision: Literal["", "float32", "bf16"] = ""  # by default bf16 on a GPU
     launch: Launch = "graphs"  # on one GPU, a batch goes through the layers in one launch
     seed: int = 0
+    varied: float = 0.0  # how much recordings are changed each time, from 0 to 1: their speed, tone and noise
+    frozen: bool | None = None  # of sound, the convolutions: by default those of a model that has learned
 
     def __post_init__(self) -> None:
         if self.batch < 1 or self.longest < 1:
@@ -82,6 +89,7 @@ class FinetuningSettings:
             raise UsageProblem(f"unfreeze={self.unfreeze}: give epochs, or 0 to let all learn from the first step")
         if not 0 <= (self.language_weight or 0) < math.inf:
             raise UsageProblem(f"language_weight={self.language_weight}: give 0 (none) or more")
+        check_varied(self.varied)
 
 
 FINETUNING = FinetuningSettings()
@@ -121,6 +129,7 @@ class PretrainingSettings:
     save_every: int = 1000
     report_every: int = 50
     seed: int = 0
+    varied: float = 0.0  # how much recordings are changed each time, from 0 to 1: their speed, tone and noise
     column: str | None = None  # of JSON lines or Parquet, the one that holds the text
     encoding: str = "utf-8"
 
@@ -133,6 +142,7 @@ class PretrainingSettings:
                 raise UsageProblem(f"{name}={getattr(self, name)}: give a share of the steps, from 0 to 1")
         if not 0 < self.share < 1:
             raise UsageProblem(f"share={self.share}: give a share of the pieces, above 0 and below 1")
+        check_varied(self.varied)
 
 
 PRETRAINING = PretrainingSettings()

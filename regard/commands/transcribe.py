@@ -12,6 +12,7 @@ from regard.errors import Problem
 
 if TYPE_CHECKING:
     from regard.decoding.ctc import PrefixBeam
+    from regard.layers.lowered import Precision
     from regard.tasks.finetuned import Finetuned
     from regard.tasks.transcribe import Transcript
 
@@ -25,12 +26,13 @@ def transcribe(
     *,
     language_model: str | Path | None = None,
     device: str | None = None,
+    precision: Precision = "float32",
 ) -> Iterator[Transcript]:
     """A transcript for each recording, as they come: a path, what a file holds, or samples at the model's rate.
 
     A language model (a folder whose model tells what comes next, counted bigrams among them) judges the words of a
     search, so `how` should be one."""
-    finetuned, sounds = load_finetuned(model, device, ("transcribe",)), iter(sounds)
+    finetuned, sounds = load_finetuned(model, device, ("transcribe",), precision), iter(sounds)
     task: Any = finetuned.task
     task.how, task.judge_words = how or task.how, judge_of(task, language_model, device) if language_model else None
     while some := list(islice(sounds, TOGETHER)):

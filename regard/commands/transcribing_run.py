@@ -16,9 +16,10 @@ from regard.commands.listeners import listener_of
 from regard.commands.run_folder import claim
 from regard.commands.settings import FinetuningSettings
 from regard.config import to_dict
-from regard.data.framed import ExampleBatches
 from regard.data.recordings import SoundCorpus, fingerprint_of
+from regard.data.sound_batches import SpokenBatches
 from regard.errors import UsageProblem
+from regard.models import SOUND
 from regard.objectives.objective import Asked
 from regard.tasks.finetuned import Finetuned
 from regard.tasks.listener import Listener
@@ -26,12 +27,13 @@ from regard.tasks.transcribe import Transcribe, with_letters
 from regard.text.letters import Letters
 from regard.training.loop import train
 from regard.training.parallel import here, is_first, rank_count
-from regard.training.settings import TrainingConfig
+from regard.training.settings import OptimizerConfig, TrainingConfig
 
 TRANSCRIBE = "transcribe"
 ENOUGH = 1000  # steps: letters are told only after a while in which all is blank
 EPOCHS = 3, 300  # at least, at most
 LOOKS = 20  # at dev
+HEAD_FIRST = 0.2  # the share of the steps over which a model that has learned is freed, from its head down
 
 
 class TranscribingRun(FinetuningRun):
@@ -55,12 +57,14 @@ class TranscribingRun(FinetuningRun):
         if is_first():
             begun = {"name": self.model, "task": self.name, **to_dict(config)}
             claim(self.folder, {"settings": to_dict(settings), "model": begun})
-        examples: Any = self.task.examples(heard, self.decoded(heard))
+        heard.model.encoder.waves.requires_grad_(not self.keeps_convolutions)
+        spoken: Any = self.task.examples(heard, self.decoded(heard))
+        examples: Any = replace(spoken, much=settings.varied)
         training = self.training(len(examples), heard.model, device)
         if is_first():
             print(*self.facts(fresh, examples.notes, training), sep="\n", file=sys.stderr, flush=True)
         outcome = train(
-            Asked(heard.model, self.task), ExampleBatches(examples, settings.batch, settings.seed), training,
+            Asked(heard.model, self.task), SpokenBatches(examples, settings.batch, settings.seed), training,
             self.folder, evaluate=lambda: by_name(finetuned.evaluate(self.dev)),
             fingerprint=fingerprint_of([*self.train.every, *self.dev.every], heard.ears.rate),
             allow_changed_data=allow_changed_data,
@@ -82,6 +86,22 @@ class TranscribingRun(FinetuningRun):
         every = max(usual.evaluate_every, usual.steps // LOOKS)
         return replace(usual, evaluate_every=every, save_every=every, report_every=min(50, every))
 
+    @property
+    def has_learned(self) -> bool:
+        return self.model not in SOUND
+
+    @property
+    def keeps_convolutions(self) -> bool:
+        """As in the paper: what they have learned from much sound, few letters would only spoil."""
+        return self.has_learned if self.settings.frozen is None else self.settings.frozen
+
+    def optimizer(self, model: Any, steps: int, per_epoch: int) -> OptimizerConfig:
+        """A new head learns before what it is given changes: its first gradients are noise to what lies below."""
+        usual = super().optimizer(model, steps, per_epoch)
+        if not self.has_learned or self.settings.unfreeze is not None:
+            return usual
+        return replace(usual, unfreeze=int(HEAD_FIRST * steps / (len(model.parts()) - 1)))
+
     def decoded(self, listener: Listener) -> SoundCorpus:
         """The samples to learn from.  They lie with the run; each process reads what it finds, or decodes its own."""
         rank = "" if is_first() else "-others"
@@ -92,6 +112,10 @@ class TranscribingRun(FinetuningRun):
         yield f"new, and to be learned: {', '.join(fresh)}" if fresh else "the head goes on with what it has learned"
         size, rate = self.settings.batch, training.optimizer.rate
         yield f"{training.steps:,} steps of {size} recordings, rate {rate:.1e}, {training.precision}"
+        if self.keeps_convolutions:
+            yield "the convolutions stay as they are"
+        if training.optimizer.unfreeze:
+            yield f"the head learns first, and one more part below it every {training.optimizer.unfreeze:,} steps"
 
     def card(self, outcome: Any, training: TrainingConfig) -> str:
         return super().card(outcome, training).replace("An encoder", "A model of sound", 1)

@@ -12,6 +12,7 @@ from regard.commands.load import load_translator
 if TYPE_CHECKING:
     from regard.decoding.beam import Beam
     from regard.decoding.sample import Sampling
+    from regard.layers.lowered import Precision
     from regard.tasks.translate import Translation, Translator
     from regard.viewer.alignment import Alignment
 
@@ -19,10 +20,14 @@ TOGETHER = 1024  # lines translated at once, so that a stream of any length need
 
 
 def translate(
-    model: str | Path | Translator, texts: Iterable[str], how: Beam | Sampling | None = None, device: str | None = None
+    model: str | Path | Translator,
+    texts: Iterable[str],
+    how: Beam | Sampling | None = None,
+    device: str | None = None,
+    precision: Precision = "float32",
 ) -> Iterator[list[Translation]]:
     """The best translations of each text, best first, as they come; an empty text stays empty."""
-    translator = load_translator(model, device)
+    translator = load_translator(model, device, precision)
     lines = iter(texts)
     while some := list(islice(lines, TOGETHER)):
         yield from translator.translate(some, how)

@@ -107,7 +107,8 @@ def digit_of(name: str) -> str | None:
 def in_archive(path: Path) -> list[Recording]:
     try:
         with tarfile.open(path) as archive:
-            files = {entry.name: archive.extractfile(entry).read() for entry in archive if wanted(entry)}  # type: ignore[union-attr]
+            parts = ((entry.name, archive.extractfile(entry)) for entry in archive if wanted(entry))
+            files = {name: part.read() for name, part in parts if part is not None}
     except (OSError, tarfile.TarError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise Problem(f"{path} cannot be read as an archive ({error}). Fetch it again.") from error
     found = []

@@ -11,19 +11,24 @@ import torch
 
 from regard.data.batches import Order
 from regard.data.ears import Ears
+from regard.data.framed import ExampleBatches
 from regard.data.recordings import SoundCorpus
+from regard.data.varied import varied
 from regard.errors import Problem
 from regard.rows import Tokens
 
 
 class Crops(Order):
     """Batches of crops: a recording longer than `longest` samples is cut into parts of that length, and where the cuts
-    lie is drawn anew for every position.  Those shorter than `shortest` are left out.  A batch costs its samples."""
+    lie is drawn anew for every position.  Those shorter than `shortest` are left out.  A batch costs its samples.
+    `much` is how much each is varied."""
 
-    def __init__(self, corpus: SoundCorpus, ears: Ears, shortest: int, longest: int, budget: int, seed: int):
+    def __init__(
+        self, corpus: SoundCorpus, ears: Ears, shortest: int, longest: int, budget: int, seed: int, much: float = 0.0
+    ):
         lengths = corpus.lengths
         parts = np.where(lengths < shortest, 0, np.maximum(lengths // longest, 1))
-        self.corpus, self.ears, self.longest = corpus, ears, longest
+        self.corpus, self.ears, self.longest, self.much = corpus, ears, longest, much
         self.owners = np.repeat(np.arange(len(corpus)), parts)  # the recording that each crop is of
         self.numbers = np.arange(len(self.owners)) - np.repeat(np.cumsum(parts) - parts, parts)
         self.left_out = int((parts == 0).sum())
@@ -49,7 +54,8 @@ class Crops(Order):
         owner, size = self.owners[number], int(self._costs[number])
         spare = int(self.corpus.lengths[owner]) % size if size == self.longest else 0
         begin = int(self.numbers[number]) * size + int(draw.integers(spare + 1))
-        return self.ears.ready(self.corpus.wave(owner, begin, begin + size), 1)
+        wave = self.corpus.wave(owner, begin, begin + size)
+        return self.ears.ready(varied(wave, self.much, draw) if self.much else wave, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,14 +68,28 @@ class Spoken:
     chosen: Sequence[int]  # those to learn from
     least: int  # samples
     notes: Sequence[str] = ()  # what a person should know
+    much: float = 0.0  # how much each is varied
 
     def __len__(self) -> int:
         return len(self.chosen)
 
-    def batch(self, numbers: np.ndarray) -> dict[str, Any]:
+    def batch(self, numbers: np.ndarray, draw: np.random.Generator | None = None) -> dict[str, Any]:
+        """These recordings; varied, if something is drawn."""
         some = [self.chosen[number] for number in numbers]
-        waves = [self.ears.ready(self.corpus.wave(number), self.least) for number in some]
-        return {**laid(waves), "letters": Tokens.of([self.letters[number] for number in some])}
+        waves = [self.corpus.wave(number) for number in some]
+        if self.much and draw is not None:
+            waves = [varied(wave, self.much, draw) for wave in waves]
+        ready = [self.ears.ready(wave, self.least) for wave in waves]
+        return {**laid(ready), "letters": Tokens.of([self.letters[number] for number in some])}
+
+
+class SpokenBatches(ExampleBatches):
+    """Batches of so many recordings.  How each is varied is drawn anew for every position."""
+
+    examples: Spoken  # type: ignore[assignment]
+
+    def at(self, position: int) -> dict[str, Any]:
+        return self.examples.batch(self.numbers_at(position), np.random.default_rng([self.seed, position]))
 
 
 def laid(waves: Sequence[np.ndarray]) -> dict[str, Any]:

@@ -5,13 +5,19 @@ Letters: S sentences still being written, K beams of each.
 
 from __future__ import annotations
 
-import torch
+from typing import Any
 
+import torch
+from torch import Tensor
+
+from regard.attention.memory import Choice
 from regard.decoding.beams import search_all
 from regard.decoding.decoder import Decoder, Ends, Hypothesis
 from regard.decoding.scribe import Scribe
 from regard.decoding.search import Beam, Search
+from regard.layers.block import Trace
 from regard.layers.packed import packed
+from regard.layers.stack import Written
 from regard.rows import Tokens
 
 BEAM = Beam()
@@ -32,9 +38,8 @@ def beam_search(model: Decoder | Scribe, source: Tokens, ends: Ends, how: Beam =
     search = Search(len(source), max(int(limits.max()), 1), ends, how, device)
     search.begin(sentence, ends.first(source), limits)
     with packed(device):
-        state = model.start(source, how.size)
+        logits, state = first_step(model, source, search.token)
         while True:
-            logits, state = model.step(search.token.flatten(), state)
             origin = search.extend(logits) + torch.arange(len(sentence), device=device)[:, None] * how.size
             kept = search.going.nonzero().squeeze(-1)  # the one wait for the device in a step
             if len(kept) < len(sentence):
@@ -45,4 +50,17 @@ def beam_search(model: Decoder | Scribe, source: Tokens, ends: Ends, how: Beam =
                     return found
                 search.keep(kept)
                 sentence, origin = sentence[kept], origin[kept]
-            state = state.select(origin.flatten())
+            logits, state = model.step(search.token.flatten(), state.select(origin.flatten()))
+
+
+def first_step(model: Decoder, source: Tokens, tokens: Tensor) -> tuple[Tensor, Any]:  # (S, K)
+    """As all beams begin alike, logits of one are enough, (S, V), where a state can be made of one: of all, (S * K, V),
+    else."""
+    beams = tokens.shape[1]
+    state = model.start(source, beams)
+    if beams == 1 or not isinstance(state, Written) or any(trace.own is not None for trace in state.traces):
+        return model.step(tokens.flatten(), state)
+    logits, state = model.step(tokens[:, 0], Written(state.traces, state.at[::beams]))
+    choice = Choice(torch.arange(len(tokens), device=tokens.device).repeat_interleave(beams))
+    traces = [Trace(trace.own and trace.own.select(choice), trace.source) for trace in state.traces]
+    return logits, Written(traces, state.at[choice.chosen])

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.decoding.best import best
-from regard.decoding.decoder import index_of
+from regard.decoding.best import best, most_probable, without
 from regard.errors import UsageProblem
 
 
@@ -71,19 +70,18 @@ class Choosing:
     def __call__(self, logits: Tensor, seen: Tensor | None, chance: Tensor | None) -> tuple[Tensor, Tensor]:
         """A token for each row, (S,), and how probable the model finds it, (S,)."""
         logits = logits[:, : self.vocab]
-        allowed = self.allowed(logits)
+        if seen is None and chance is None:
+            gains, tokens = most_probable(logits, 1, self.never, shared=self.shared)
+            return tokens.squeeze(-1), gains.squeeze(-1)
+        allowed = without(logits, self.never)
         gains = (allowed if self.shared else logits).log_softmax(-1, dtype=torch.float32)
         if seen is not None:
-            allowed = self.allowed(torch.where(seen, penalized(logits.float(), self.penalty), logits.float()))
+            allowed = without(torch.where(seen, penalized(logits.float(), self.penalty), logits.float()), self.never)
         if chance is None:
             tokens = best(allowed, 1)[1].squeeze(-1)
         else:
             tokens = drawn(self.sampling.narrowed(allowed).softmax(-1), chance)
         return tokens, gains.gather(-1, tokens[:, None]).squeeze(-1)
-
-    def allowed(self, logits: Tensor) -> Tensor:
-        """-inf for what may not be written."""
-        return logits.index_fill(-1, index_of(self.never, logits.device), -torch.inf) if self.never else logits
 
 
 def penalized(logits: Tensor, penalty: float) -> Tensor:

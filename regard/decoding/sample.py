@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from regard.decoding.best import log_probabilities
 from regard.decoding.choosing import GREEDY, Sampling
 from regard.decoding.decoder import Decoder, Ends, Hypothesis
 from regard.decoding.lines import sample_all
@@ -40,7 +41,7 @@ def sampled(model: Decoder, source: Tokens, ends: Ends, how: Sampling) -> tuple[
         logits, state = model.step(tokens, state)
         logits, at_limit = ends.allowed(logits), limits[rows] <= length
         tokens = how.choose(logits, generator).masked_fill(at_limit, ends.end)
-        gains = logits.float().log_softmax(-1).gather(-1, tokens[:, None]).squeeze(-1)
+        gains = log_probabilities(logits, tokens[:, None]).squeeze(-1)
         total[rows] += gains.masked_fill(at_limit, 0.0)  # there was no choice
         columns.append(torch.full_like(limits, ends.end).index_copy(0, rows, tokens))
         kept = (tokens != ends.end).nonzero().squeeze(-1)

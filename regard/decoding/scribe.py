@@ -4,7 +4,7 @@ recorded as CUDA graphs, over tensors that stay where they are."""
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from threading import Lock
 from typing import Any, Literal
@@ -42,6 +42,10 @@ class Scribe:
     def records(self) -> bool:
         return self.launch in ("graphs", "compiled") and self.device.type == "cuda"
 
+    @property
+    def compiles(self) -> bool:
+        return self.launch == "compiled" and self.records
+
     @cached_property
     def attentions(self) -> list[Any]:
         return [part for part in self.model.modules() if hasattr(part, "watchers")]
@@ -58,7 +62,7 @@ class Scribe:
         weights = weights_of(self.model)
         if weights != self.weights:
             if self.copy is None or not alike(self.copy, self.model):
-                self.copy = copied(self.model, compiled=self.launch == "compiled" and self.records)
+                self.copy = copied(self.model, compiled=self.compiles)
             refresh(self.copy, self.model)
             self.weights = weights
         return self.copy
@@ -79,9 +83,14 @@ class Scribe:
     def begun(self, hand: Any) -> Any:
         """Where a row of one token stands: an example of a state."""
         training = hand.training
-        state = hand.eval().start(Tokens.of([[0]], self.device))
+        with self.eagerly():
+            state = hand.eval().start(Tokens.of([[0]], self.device))
         hand.train(training)
         return state
+
+    def eagerly(self) -> AbstractContextManager:
+        """In here nothing is compiled: texts to read are of all lengths, and only steps are the same again."""
+        return torch.compiler.set_stance("force_eager") if self.compiles else nullcontext()
 
     @property
     def reads(self) -> bool:

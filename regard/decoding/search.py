@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.decoding.best import best
+from regard.decoding.best import most_probable
 from regard.decoding.decoder import Ends, Hypothesis
 from regard.errors import UsageProblem
 
@@ -68,11 +68,15 @@ class Search:
         self.token[slots] = first[:, None].expand(-1, self.how.size)
 
     def extend(self, logits: Tensor) -> Tensor:  # (S * K, V) -> (S, K)
-        """Write one more token on every beam; the beam each new one comes from."""
+        """Write one more token on every beam; the beam each new one comes from.  Logits of one, (S, V), are enough of
+        beams that begin alike."""
         size, vocab = self.how.size, logits.shape[-1]
+        if len(logits) < self.total.numel() and vocab < 2 * size:
+            logits = logits.repeat_interleave(size, 0)
         # of a beam no more than 2K can be among the best 2K of all, and of these at most K end: K are left that go on
         gains, tokens = self.best_gains(logits, min(2 * size, vocab))  # (S * K, 2K)
-        totals = (self.total.view(-1, 1) + gains).view(len(self.total), -1)
+        spoken = self.total[:, : len(logits) // len(self.total)]
+        totals = (spoken.reshape(-1, 1) + gains).view(len(self.total), -1)
         total, index = totals.topk(min(2 * size, totals.shape[-1]))  # (S, 2K)
         parent, tokens = index // gains.shape[-1], tokens.view(len(total), -1).gather(1, index)
         is_end = tokens == self.ends.end
@@ -96,8 +100,9 @@ class Search:
 
     def best_gains(self, logits: Tensor, most: int) -> tuple[Tensor, Tensor]:
         """The most probable tokens of each beam, best first, and their log-probabilities."""
-        gains, tokens = best(self.ends.allowed(logits).log_softmax(-1, dtype=torch.float32), most)
-        at_limit = (self.limits <= self.count + 1)[:, None].expand(-1, self.how.size).reshape(-1, 1)
+        gains, tokens = most_probable(logits, most, self.ends.never)
+        each = len(gains) // len(self.total)
+        at_limit = (self.limits <= self.count + 1)[:, None].expand(-1, each).reshape(-1, 1)
         only_end = torch.full_like(gains[:1], -torch.inf)
         only_end[:, 0] = 0.0
         return torch.where(at_limit, only_end, gains), tokens.masked_fill(at_limit, self.ends.end)

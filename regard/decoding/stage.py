@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from regard.attention.kernels import try_kernels
 from regard.decoding.scribe import Scribe
 from regard.layers.fixed import Fixed
 from regard.layers.stack import one_each
@@ -33,6 +34,7 @@ class Stage:
     def __init__(self, scribe: Scribe, slots: int, beams: int, places: int):
         self.scribe, self.slots, self.beams, self.places = scribe, slots, beams, places
         self.device, self.model = scribe.device, scribe.hand
+        try_kernels(self.device)
         self.fixed = Fixed.like(scribe.example, slots, beams, places)
         self.held: list[Any] = [
             one_each(slots * beams, self.device)
@@ -106,7 +108,8 @@ class Stage:
         if self.scribe.reads and not tokens.rows.total:  # nothing stands before them
             self.fixed.begin(slots, torch.zeros(len(slots) * self.beams, dtype=torch.long, device=self.device))
             return
-        state = self.model.start(tokens, self.beams)
+        with self.scribe.eagerly():
+            state = self.model.start(tokens, self.beams)
         if len(number) < len(sources):
             origin = torch.tensor([number[tuple(source)] for source in sources], device=self.device)[:, None]
             state = state.select((origin * self.beams + torch.arange(self.beams, device=self.device)).flatten())

@@ -85,9 +85,9 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, see: Context, was: Trace) -> tuple[Tensor, Trace]:  # (N, W) -> (N, W)
         y = self.attention_residual.before(x)
-        new = self.attention.remember(y, see.rows, see.start)
+        q, new = self.attention.itself(y, see.rows, see.start)
         own = new if was.own is None else was.own.grown(new, see.whole)
-        asked = y, own, see.rows, see.mask, see.start, see.bias
+        asked = y, own, see.rows, see.mask, see.start, see.bias, q
         x = self.attention_residual.after(x, self.attention(*asked))
         scores = self.attention.scores(*asked) if see.scored else None
         source = was.source

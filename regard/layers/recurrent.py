@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -48,7 +49,11 @@ class Hidden:
     parts: tuple[Tensor, ...]  # each (layers, B, W)
 
     def select(self, chosen: Tensor) -> Hidden:
-        return Hidden(tuple(part[:, chosen] for part in self.parts))
+        return Hidden(tuple(part.index_select(1, chosen) for part in self.parts))
+
+    def put(self, places: Tensor) -> Hidden:
+        """The same rows, each in another place: all places are taken."""
+        return Hidden(tuple(torch.empty_like(part).index_copy(1, places, part) for part in self.parts))
 
     def moved(self, chosen: Tensor, to: Hidden) -> Hidden:
         """The same, but for the chosen rows, which stand elsewhere now."""
@@ -82,10 +87,13 @@ class Recurrent(nn.Module):
         if rows.is_even:
             states, after = self.cells(rows.pad(x), self.to_cells(start) if start else None)
             return rows.unpad(states), self.from_cells(after)
-        packing, start = Packing.of(rows), start or self.nothing(len(rows), x)
+        packing = Packing.of(rows)
         packed = PackedSequence(x.index_select(0, packing.order), packing.sizes)
-        packed, after = self.cells(packed, self.to_cells(start.select(packing.chosen)))
-        return packed.data.index_select(0, packing.back), start.moved(packing.chosen, self.from_cells(after))
+        packed, after = self.cells(packed, self.to_cells(start.select(packing.chosen)) if start else None)
+        ended, chosen = self.from_cells(after), packing.chosen
+        whole = len(chosen) == len(rows)
+        ended = ended.put(chosen) if whole else (start or self.nothing(len(rows), x)).moved(chosen, ended)
+        return packed.data.index_select(0, packing.back), ended
 
     def nothing(self, rows: int, x: Tensor) -> Hidden:
         """Where a row stands before its first token."""
@@ -97,7 +105,7 @@ class Recurrent(nn.Module):
         if self.ways == 1:
             return Hidden(parts)
         # (layers * 2, B, W / 2) -> (layers, B, W): both ways side by side
-        return Hidden(tuple(torch.cat([part[0::2], part[1::2]], -1) for part in parts))
+        return Hidden(tuple(part.unflatten(0, (-1, 2)).transpose(1, 2).flatten(2) for part in parts))
 
     def to_cells(self, hidden: Hidden) -> Tensor | tuple[Tensor, ...]:
         parts = hidden.parts
@@ -148,7 +156,7 @@ class Layer(nn.Module):
             states, after = self.run(parts, rows.pad(x))
             return rows.unpad(states), Hidden(tuple(after))
         began, x = Hidden(tuple(parts)), x.index_select(0, packing.order)
-        states, after = self.run([part[:, packing.chosen] for part in parts], x, packing.sizes)
+        states, after = self.run([part.index_select(1, packing.chosen) for part in parts], x, packing.sizes)
         return states.index_select(0, packing.back), began.moved(packing.chosen, Hidden(tuple(after)))
 
     def run(self, parts: list[Tensor], x: Tensor, sizes: Tensor | None = None) -> tuple[Tensor, list[Tensor]]:
@@ -209,12 +217,55 @@ class Packing:
     chosen: Tensor  # (rows that have tokens,) the longest first
 
     @classmethod
+    @torch.compiler.disable  # what follows from lengths is no code for any lengths
     def of(cls, rows: Rows) -> Packing:
-        sizes = rows.real.sum(0)
-        longest_first = rows.lengths.argsort(descending=True, stable=True)
-        back = (sizes.cumsum(0) - sizes)[rows.at] + inverse(longest_first)[rows.row]
-        on_cpu = (rows.sizes[:, None] > torch.arange(rows.longest)).sum(0)
-        return cls(inverse(back), back, on_cpu, longest_first[: int(on_cpu[:1].sum())])
+        known = rows if isinstance(rows, LaidOut) else LaidOut.of_rows(rows).to(rows.offsets.device)
+        return known.packing
+
+
+@dataclass(frozen=True, eq=False)
+class LaidOut(Rows):
+    """Rows that know how they are packed, and where their tokens lie in a grid.  All of it is worked out on the CPU and
+    sent in one piece: to launch so many small kernels takes longer, and it can be done while a batch is fetched."""
+
+    numbers: Tensor  # all that follows from the lengths, one after the other
+    packing: Packing
+
+    @classmethod
+    def of_rows(cls, rows: Rows) -> LaidOut:
+        """On the CPU, wherever the rows are; by numpy, which takes less time than torch for so few numbers."""
+        longest_first = rows.sizes.argsort(descending=True, stable=True)
+        sizes = (rows.sizes[:, None] > torch.arange(rows.longest)).sum(0)  # (T,)
+        lengths, before, rank = rows.sizes.numpy(), (sizes.cumsum(0) - sizes).numpy(), inverse(longest_first).numpy()
+        row = np.repeat(np.arange(len(rows)), lengths)
+        at = np.arange(rows.total) - (np.cumsum(lengths) - lengths)[row]
+        offsets = np.zeros(len(rows) // 2 * 2 + 2, np.int32)  # two of them in each number
+        offsets[1 : len(rows) + 1] = np.cumsum(lengths)
+        back, *rest = map(torch.from_numpy, (before[at] + rank[row], at, row * rows.longest + at, lengths))
+        chosen = longest_first[: int(sizes[:1].sum())]
+        numbers = torch.cat([inverse(back), back, *rest, torch.from_numpy(offsets).view(torch.long), chosen])
+        return cls.of_numbers(numbers, rows, sizes)
+
+    @classmethod
+    def of_numbers(cls, numbers: Tensor, rows: Rows, sizes: Tensor) -> LaidOut:
+        """The same wherever the numbers are."""
+        count, total = len(rows), rows.total
+        parts = [total] * 4 + [count, count // 2 + 1]
+        order, back, at, slots, lengths, offsets, chosen = numbers.split([*parts, len(numbers) - sum(parts)])
+        packing = Packing(order, back, sizes, chosen)
+        laid = cls(offsets.view(torch.int32)[: count + 1], total, rows.longest, numbers, packing)
+        laid.__dict__.update(at=at, slots=slots, lengths=lengths, sizes=rows.sizes)
+        return laid
+
+    def to(self, device: torch.device | str) -> LaidOut:
+        leaves = torch.device(device).type == "cuda" and self.numbers.device.type == "cpu"
+        numbers = self.numbers.pin_memory() if leaves else self.numbers
+        return self.of_numbers(numbers.to(device, non_blocking=leaves), self, self.packing.sizes)
+
+    def pin_memory(self) -> LaidOut:
+        """In memory from which a copy to a GPU need not be waited for."""
+        there = self.numbers.is_pinned()
+        return self if there else self.of_numbers(self.numbers.pin_memory(), self, self.packing.sizes)
 
 
 def inverse(order: Tensor) -> Tensor:  # (N,)

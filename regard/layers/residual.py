@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from regard.layers.norm import in_precision
+
 
 class Residual(nn.Module):
     """Split in two, so that a layer can remember what it reads before it answers."""
@@ -17,4 +19,8 @@ class Residual(nn.Module):
 
     def after(self, x: Tensor, said: Tensor) -> Tensor:
         x = x + self.dropout(said)
-        return x if self.norm_first else self.norm(x)
+        if self.norm_first:
+            return x
+        # Trained in half precision, a stream that is normed after every sum is in half precision too: its numbers stay
+        # near 1, and half of a step's memory traffic is this stream.  One that is never normed would lose what is added
+        return in_precision(self.norm(x)) if self.training else self.norm(x)

@@ -18,7 +18,7 @@ from torch.autograd.function import once_differentiable
 from regard.attention.pieces import in_pieces
 from regard.errors import UsageProblem
 from regard.layers.block import Block, Context, Trace
-from regard.layers.norm import NORMS
+from regard.layers.norm import NORMS, in_precision
 from regard.layers.stack import Stack, StackConfig
 from regard.rows import Rows
 
@@ -96,12 +96,6 @@ class Layer:
         residual, feed = self.block.feed_residual, self.block.feed
         with seeded(self.seeds[2], a):  # in pieces: its inner layer is wide
             return in_pieces(lambda piece: residual.dropout(feed(residual.before(piece))), a)
-
-
-def in_precision(x: Tensor) -> Tensor:
-    """As autocast would have it: cast once, not by each projection, which would keep its own."""
-    kind = x.device.type
-    return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
 
 
 @contextmanager

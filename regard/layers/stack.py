@@ -35,6 +35,24 @@ class StackConfig:
         check_sizes(self, *["buckets"] * bool(self.buckets), "furthest")
 
 
+class Stacked:
+    """For the config of a model with one stack, whose sizes are the model's."""
+
+    stack: StackConfig
+
+    @property
+    def width(self) -> int:
+        return self.stack.block.width
+
+    @property
+    def layers(self) -> int:
+        return self.stack.layers
+
+    @property
+    def dropout(self) -> float:
+        return self.stack.block.dropout
+
+
 @dataclass(frozen=True, eq=False)
 class Written:
     """How far each row has been written: the memories of every layer, and the place of the next token."""

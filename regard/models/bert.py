@@ -52,16 +52,20 @@ BODY = Rules(
     ignored=("embeddings.position_ids",),
 )
 
+STACK = (
+    ("stack.layers", "num_hidden_layers"),
+    ("stack.block.width", "hidden_size"),
+    ("stack.block.inner", "intermediate_size"),
+    ("stack.block.attention.heads", "num_attention_heads"),
+    ("stack.block.attention.dropout", "attention_probs_dropout_prob"),
+    ("stack.block.activation", "hidden_act"),
+    ("stack.block.dropout", "hidden_dropout_prob"),
+    ("stack.block.epsilon", "layer_norm_eps"),
+)
+
 SETTINGS = Settings(
     (
-        ("stack.layers", "num_hidden_layers"),
-        ("stack.block.width", "hidden_size"),
-        ("stack.block.inner", "intermediate_size"),
-        ("stack.block.attention.heads", "num_attention_heads"),
-        ("stack.block.attention.dropout", "attention_probs_dropout_prob"),
-        ("stack.block.activation", "hidden_act"),
-        ("stack.block.dropout", "hidden_dropout_prob"),
-        ("stack.block.epsilon", "layer_norm_eps"),
+        *STACK,
         ("embedding.vocab", "vocab_size"),
         ("embedding.width", "hidden_size"),
         ("embedding.longest", "max_position_embeddings"),

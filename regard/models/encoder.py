@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from regard.layers.block import Context
 from regard.layers.embedding import Embedding, EmbeddingConfig
 from regard.layers.feed_forward import ACTIVATIONS
+from regard.layers.norm import in_precision
 from regard.layers.pooling import POOLINGS
 from regard.layers.stack import Stack, StackConfig, Written, one_each
 from regard.rows import Rows, Tokens
@@ -57,7 +58,8 @@ class Encoder(nn.Module):
 
     def embedded(self, tokens: Tokens, types: Tensor | None = None) -> Tensor:  # (N,) -> (N, W)
         x = self.embed.read(tokens, types)
-        return x if self.widen is None else self.widen(x)
+        x = x if self.widen is None else self.widen(x)
+        return in_precision(x) if self.training and not self.config.stack.block.norm_first else x
 
     def layers(self, tokens: Tokens, types: Tensor | None = None) -> Iterator[Tensor]:
         """The states of every layer, (N, W), what was embedded first; types are (N,), by default all the first."""
@@ -117,6 +119,17 @@ class Head(nn.Module):
         return x if self.out is None else self.out(self.dropout(x))
 
 
+class Compared(NamedTuple):
+    """Scores of words that are not made yet: states, each compared with every word of a table."""
+
+    states: Tensor  # (N, W)
+    table: Tensor  # (V, W)
+    bias: Tensor | None  # (V,)
+
+    def scores(self) -> Tensor:  # (N, V)
+        return F.linear(*self)
+
+
 class WordHead(nn.Module):
     """Masked language modelling: a layer, its norm, and a comparison with every word of the embedding's table."""
 
@@ -129,7 +142,10 @@ class WordHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(embedding.vocab))
 
     def forward(self, states: Tensor, table: Tensor) -> Tensor:  # (N, W), (V, narrow) -> (N, V)
-        return F.linear(self.norm(self.activation(self.dense(states))), table, self.bias)
+        return self.compared(states, table).scores()
+
+    def compared(self, states: Tensor, table: Tensor) -> Compared:
+        return Compared(self.norm(self.activation(self.dense(states))), table, self.bias)
 
 
 class NextHead(nn.Module):
@@ -141,7 +157,11 @@ class NextHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(vocab)) if tied and bias else None
 
     def forward(self, states: Tensor, table: Tensor) -> Tensor:  # (N, W), (V, W) -> (N, V)
-        return F.linear(states, table, self.bias) if self.out is None else self.out(states)
+        return self.compared(states, table).scores() if self.out is None else self.out(states)
+
+    def compared(self, states: Tensor, table: Tensor) -> Compared:
+        own = self.out
+        return Compared(states, table, self.bias) if own is None else Compared(states, own.weight, own.bias)
 
 
 def begin(module: nn.Module) -> None:
@@ -192,6 +212,12 @@ class HeadedEncoder(nn.Module):
         if isinstance(head, WordHead | NextHead):
             return head(states, self.encoder.embed.tokens.weight)
         return head(states, rows)
+
+    def compared(self, role: Role, states: Tensor) -> Compared | None:
+        """What a head that tells words compares with what; None if it has a way of its own, or there is none."""
+        head: Any = dict(self.heads.items()).get(role)
+        known = type(head) in (WordHead, NextHead)
+        return head.compared(states, self.encoder.embed.tokens.weight) if known else None
 
     def read(self, tokens: Tokens, was: Any = None) -> tuple[Tensor, Any]:  # (N, W)
         """Read on from where each row stood: the states that tell what comes next, and where each row stands now."""

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from regard.errors import UsageProblem
 from regard.layers.block import Context
 from regard.layers.sizes import check_shares, check_sizes
-from regard.layers.stack import Stack, StackConfig
+from regard.layers.stack import Stack, StackConfig, Stacked
 from regard.layers.waves import Neighbours, Waves, WavesConfig
 from regard.rows import Rows
 
@@ -55,7 +55,7 @@ class CodebookConfig:
 
 
 @dataclass(frozen=True)
-class HearingConfig:
+class HearingConfig(Stacked):
     waves: WavesConfig = field(default_factory=WavesConfig)
     stack: StackConfig = field(default_factory=StackConfig)
     around: int = 128  # frames that tell a frame its place
@@ -69,14 +69,6 @@ class HearingConfig:
     def __post_init__(self) -> None:
         check_sizes(self, "around", "around_groups", "vocab")
         check_shares(self, "waves_dropout", "dropout")
-
-    @property
-    def width(self) -> int:
-        return self.stack.block.width
-
-    @property
-    def layers(self) -> int:
-        return self.stack.layers
 
 
 @dataclass(frozen=True, eq=False)

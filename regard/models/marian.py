@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.checkpoints.rules import Rules
@@ -17,6 +16,7 @@ from regard.config import change, update
 from regard.errors import Problem
 from regard.layers.embedding import halves
 from regard.models.bert import ACTIVATIONS
+from regard.models.encoder import Compared
 from regard.models.published_translator import PublishedTranslator, check_longest, check_plain, filled, one_table
 from regard.models.transformer import Transformer, TransformerConfig, transformer
 
@@ -103,7 +103,10 @@ class Marian(Transformer):
         self.bias = nn.Parameter(torch.zeros(1, self.out.out_features))
 
     def logits(self, states: Tensor) -> Tensor:  # (N, W) -> (N, V)
-        return F.linear(states, self.out.weight, self.bias[0])
+        return self.compared(states).scores()
+
+    def compared(self, states: Tensor) -> Compared:
+        return Compared(states, self.out.weight, self.bias[0])
 
 
 def load(

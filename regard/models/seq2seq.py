@@ -16,8 +16,10 @@ from regard.attention.memory import Choice, Memory
 from regard.errors import UsageProblem
 from regard.layers.block import shared
 from regard.layers.embedding import Embedding, EmbeddingConfig
-from regard.layers.recurrent import Hidden, Recurrent, RecurrentConfig
+from regard.layers.norm import in_precision
+from regard.layers.recurrent import Hidden, LaidOut, Recurrent, RecurrentConfig
 from regard.layers.sizes import check_equal, check_shares, check_sizes
+from regard.models.encoder import Compared
 from regard.rows import Rows, Tokens
 
 
@@ -98,7 +100,12 @@ class Seq2Seq(nn.Module):
         states, _ = self.decoder(self.embed_target.read(target), target.rows, began.hidden)
         return self.look_back(states, target.rows, began.memory)
 
+    def laid_out(self, tokens: Tokens) -> Tokens:
+        """The same, with what is to be known of their rows to read them: it may be asked before they are needed."""
+        return Tokens(tokens.ids, LaidOut.of_rows(tokens.rows))
+
     def look_back(self, states: Tensor, rows: Rows, memory: Memory | None) -> Tensor:  # (N, W) -> (N, W)
+        states = in_precision(states)  # under autocast cuDNN's are in the other half precision
         if self.attention is not None and memory is not None:
             states = torch.cat([self.attention(states, memory, rows), states], -1)  # [a_t; s_t]
         return self.dropout(torch.tanh(self.join(states)))
@@ -106,11 +113,16 @@ class Seq2Seq(nn.Module):
     def logits(self, states: Tensor) -> Tensor:  # (N, W) -> (N, V)
         return self.out(states)
 
+    def compared(self, states: Tensor) -> Compared:
+        """What the logits are made of."""
+        return Compared(states, self.out.weight, None)
+
     def start(self, source: Tokens, beams: int = 1) -> Recurrence:
         states, last = self.encoder(self.embed.read(source), source.rows)
-        memory = self.attention.remember(states, source.rows) if self.attention is not None else None
-        rows = torch.arange(len(source), device=states.device)
-        return Recurrence(last if beams == 1 else last.select(rows.repeat_interleave(beams)), memory)
+        memory = None if self.attention is None else self.attention.remember(in_precision(states), source.rows)
+        if beams > 1:
+            last = last.select(torch.arange(len(source), device=states.device).repeat_interleave(beams))
+        return Recurrence(last, memory)
 
     def step(self, tokens: Tensor, state: Recurrence) -> tuple[Tensor, Recurrence]:  # (B,) -> (B, V)
         rows = Rows.even(len(tokens), 1, tokens.device)

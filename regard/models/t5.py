@@ -21,6 +21,7 @@ from regard.layers.embedding import EmbeddingConfig
 from regard.layers.feed_forward import FeedForward
 from regard.layers.stack import Stack, StackConfig
 from regard.models.bert import ACTIVATIONS
+from regard.models.encoder import Compared
 from regard.models.published_translator import PublishedTranslator, check_longest, check_plain, filled, one_table
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.rows import Tokens
@@ -58,6 +59,8 @@ PRESETS = {
 
 
 class T5(Transformer):
+    config: T5Config
+
     def __init__(self, config: T5Config):
         super().__init__(alike(config))
         self.scale = config.embedding.width**-0.5 if config.scaled_output else 1.0
@@ -69,6 +72,9 @@ class T5(Transformer):
 
     def logits(self, states: Tensor) -> Tensor:  # (N, W) -> (N, V)
         return super().logits(self.dropout(states) * self.scale)
+
+    def compared(self, states: Tensor) -> Compared:
+        return super().compared(self.dropout(states) * self.scale)
 
 
 def begin(model: T5) -> None:
@@ -222,7 +228,7 @@ def new(model: T5, padding: int, end: int) -> PublishedTranslator:
         "is_encoder_decoder": True,
         "feed_forward_proj": "gated-" * block.gated + ("gelu" if block.gated and word == "gelu_new" else word),
         "tie_word_embeddings": config.tied,
-        "scale_decoder_outputs": config.scaled_output,  # type: ignore[attr-defined]
+        "scale_decoder_outputs": config.scaled_output,
     }
-    rules = rules_of(config, {})  # type: ignore[arg-type]
+    rules = rules_of(config, {})
     return PublishedTranslator(model, SETTINGS.save(config, theirs | ids), ids, rules, {}, {}, writes_padding=True)

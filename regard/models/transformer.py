@@ -12,6 +12,7 @@ from regard.layers.block import BlockConfig
 from regard.layers.embedding import Embedding, EmbeddingConfig
 from regard.layers.sizes import check_equal, check_sizes
 from regard.layers.stack import Stack, StackConfig, Written, one_each
+from regard.models.encoder import Compared
 from regard.rows import Tokens
 
 
@@ -73,6 +74,10 @@ class Transformer(nn.Module):
 
     def logits(self, states: Tensor) -> Tensor:  # (N, W) -> (N, V)
         return self.out(states)
+
+    def compared(self, states: Tensor) -> Compared:
+        """What the logits are made of."""
+        return Compared(states, self.out.weight, None)
 
     def start(self, source: Tokens, beams: int = 1) -> Written:
         at = source.rows.lengths.new_zeros(len(source) * beams)

@@ -13,8 +13,8 @@ from regard.checkpoints.settings import Settings
 from regard.layers.block import BlockConfig, Context
 from regard.layers.patches import Patches, PatchesConfig, Pictures
 from regard.layers.sizes import check_equal
-from regard.layers.stack import Stack, StackConfig
-from regard.models.bert import ACTIVATIONS
+from regard.layers.stack import Stack, StackConfig, Stacked
+from regard.models.bert import ACTIVATIONS, STACK
 from regard.models.published import EncoderFamily, HeadNames
 from regard.rows import Rows
 
@@ -23,21 +23,9 @@ ONLY = {"qkv_bias": True, "pooler_act": "tanh", "quantization_config": None}  # 
 
 
 @dataclass(frozen=True)
-class VisionConfig:
+class VisionConfig(Stacked):
     embedding: PatchesConfig = field(default_factory=PatchesConfig)
     stack: StackConfig = field(default_factory=StackConfig)
-
-    @property
-    def width(self) -> int:
-        return self.stack.block.width
-
-    @property
-    def layers(self) -> int:
-        return self.stack.layers
-
-    @property
-    def dropout(self) -> float:
-        return self.stack.block.dropout
 
 
 class VisionEncoder(nn.Module):
@@ -106,14 +94,7 @@ BODY = Rules(
 
 SETTINGS = Settings(
     (
-        ("stack.layers", "num_hidden_layers"),
-        ("stack.block.width", "hidden_size"),
-        ("stack.block.inner", "intermediate_size"),
-        ("stack.block.attention.heads", "num_attention_heads"),
-        ("stack.block.attention.dropout", "attention_probs_dropout_prob"),
-        ("stack.block.activation", "hidden_act"),
-        ("stack.block.dropout", "hidden_dropout_prob"),
-        ("stack.block.epsilon", "layer_norm_eps"),
+        *STACK,
         ("embedding.width", "hidden_size"),
         ("embedding.size", "patch_size"),
         ("embedding.picture", "image_size"),

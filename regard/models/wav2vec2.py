@@ -29,7 +29,8 @@ def wav2vec2(layers=12, width=768, heads=12, *, stable=False, dropout=0.1, **cha
 
 def short(width: int) -> WavesConfig:
     """Frames of 80 samples: a hundred a second at 8 kHz, for words that are spoken alone."""
-    return WavesConfig((width,) * 5, (10, 4, 4, 4, 2), (5, 2, 2, 2, 2), "layer")
+    # without a bias a norm of each frame would hide how loud it is: silence would be as loud as speech
+    return WavesConfig((width,) * 5, (10, 4, 4, 4, 2), (5, 2, 2, 2, 2), "layer", bias=True)
 
 
 HIDING, WIDE = SpansConfig(0.65), CodebookConfig(width=768, compared=768)  # what pretraining hides

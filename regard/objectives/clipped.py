@@ -35,7 +35,7 @@ class Clipping:
     value_weight: float = 0.1  # of the value's loss beside the policy's
     discount: float = 1.0  # gamma: what a reward counts a token earlier
     trace: float = 0.95  # lambda: how far an advantage looks before it trusts the values
-    coefficient: float = 0.1  # beta, which a nat of KL costs at the beginning
+    coefficient: float = 0.1  # beta, which a nat of KL costs at the beginning, and at least
     target: float = 6.0  # nats of KL to the model's beginning that a text is to have
     gain: float = 0.1  # how fast the coefficient follows
 
@@ -152,9 +152,12 @@ def whitened(values: Tensor) -> Tensor:  # (M,)
 
 
 def held(coefficient: float, kl: float, how: Clipping) -> float:
-    """The next price of KL: dearer where there is more of it than is wanted (Ziegler et al., 2019, equation 3)."""
+    """The next price of KL: dearer where there is more of it than is wanted (Ziegler et al., 2019, equation 3).
+
+    It never falls below where it began: every model sets out without KL, and would have left cheaply before the price
+    rose."""
     error = min(max(kl / how.target - 1, -CLIPPED_ERROR), CLIPPED_ERROR)
-    return coefficient * (1 + how.gain * error)
+    return max(coefficient * (1 + how.gain * error), how.coefficient)
 
 
 def entropy(logits: Tensor) -> Tensor:  # (M, V) -> (M,)

@@ -44,8 +44,9 @@ def cross_entropy(logits: Tensor, wanted: Tensor, smoothing: float = 0.0) -> Sum
 
 
 def by_torch(logits: Tensor, wanted: Tensor, smoothing: float) -> Sums:
-    """The definition."""
-    loss = F.cross_entropy(logits, wanted, label_smoothing=smoothing, reduction="sum")
+    """The definition.  A sum of half precision would be in half precision."""
+    exact = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    loss = F.cross_entropy(exact, wanted, label_smoothing=smoothing, reduction="sum")
     return loss, (logits.argmax(-1) == wanted).sum()
 
 

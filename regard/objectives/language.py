@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from regard.objectives.objective import Batch, Objective, Result
-from regard.objectives.reading import answered, later, states_of
+from regard.objectives.reading import answered, later, states_of, words_answered
 from regard.rows import Rows
 
 
@@ -41,7 +41,7 @@ class Next(Objective):
     def judge(self, model: Any, batch: Batch) -> Result:
         turn, tokens = batch.get("turn"), batch["tokens"]
         if turn is None and self.penalties is None:  # whole rows, of which nothing is carried on
-            return answered(model.logits(states_of(model, batch)), batch["wanted"])
+            return words_answered(model, "write", states_of(model, batch), batch["wanted"], model.logits)
         was = self.states.get(turn) if turn is not None and batch["goes_on"] else None
         if was is None and batch.get("goes_on"):
             warnings.warn("where these rows stood was not saved with the checkpoint: they begin anew", stacklevel=2)
@@ -52,7 +52,7 @@ class Next(Objective):
             states = model.encoder.dropped(raw, tokens.rows)
         if turn is not None and self.training:
             self.states[turn] = state.detached()
-        result = answered(model.logits(states), batch["wanted"])
+        result = words_answered(model, "write", states, batch["wanted"], model.logits)
         if self.penalties is None:
             return result
         penalty = result.count * self.penalties(raw, states, tokens.rows)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor, nn
 
 from regard.errors import UsageProblem
 from regard.objectives.objective import Batch, Objective, Result
-from regard.objectives.reading import answered, scores_of, states_of
+from regard.objectives.reading import scores_of, states_of, words_answered
 from regard.rows import Tokens
 
 
@@ -97,5 +97,6 @@ class Masked(Objective):
 
     def judge_states(self, model: nn.Module, states: Tensor, batch: Batch) -> Result:
         hidden = states.index_select(0, batch["places"])  # its way back adds up, that of states[places] sorts first
-        logits = scores_of(model, "masked", hidden, batch["tokens"].rows, self)  # (M, W) -> (M, V)
-        return answered(logits, batch["words"])
+        rows = batch["tokens"].rows
+        scores = partial(scores_of, model, "masked", rows=rows, asker=self)  # (M, W) -> (M, V)
+        return words_answered(model, "masked", hidden, batch["words"], scores)

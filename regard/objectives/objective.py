@@ -55,5 +55,12 @@ class Asked(nn.Module):
 
 
 def to_device(batch: Batch, device: torch.device | str) -> Batch:
-    """The same batch there; what is not a tensor stays as it is."""
-    return {name: part.to(device) if isinstance(part, Tokens | Rows | Tensor) else part for name, part in batch.items()}
+    """The same batch there; what is not a tensor stays as it is.  A GPU is not waited for."""
+    there = torch.device(device)
+
+    def moved(part: Any) -> Any:
+        if isinstance(part, Tensor):
+            return part.to(there, non_blocking=there.type == "cuda")
+        return part.to(there) if isinstance(part, Tokens | Rows) else part
+
+    return {name: moved(part) for name, part in batch.items()}

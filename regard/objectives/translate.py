@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
+from regard.objectives.by_table import by_table, pays
 from regard.objectives.cross_entropy import cross_entropy
 from regard.objectives.objective import Batch, Objective, Result
 from regard.objectives.reading import counted
@@ -17,6 +18,10 @@ class Translate(Objective):
         self.smoothing = smoothing
 
     def judge(self, model: nn.Module, batch: Batch) -> Result:
-        logits = model.logits(model(batch["source"], batch["target_in"]))  # type: ignore[operator]
-        loss, right = cross_entropy(logits, batch["target_out"], self.smoothing)
-        return Result(loss, counted(batch["target_out"]), {"right": right})
+        states, wanted = model(batch["source"], batch["target_in"]), batch["target_out"]
+        if pays(states):
+            compared = model.compared(states)  # type: ignore[operator]
+            loss, right = by_table(compared.states, compared.table, compared.bias, wanted, self.smoothing)
+        else:
+            loss, right = cross_entropy(model.logits(states), wanted, self.smoothing)  # type: ignore[operator]
+        return Result(loss, counted(wanted), {"right": right})

@@ -170,12 +170,12 @@ class Regress(Task):
     @torch.no_grad()
     def begin(self, model: nn.Module) -> None:
         shift(model, -self.mean)
-        for tensor in model.heads["classify"].out.parameters():  # type: ignore[index, union-attr]
+        for tensor in model.get_submodule("heads.classify.out").parameters():
             tensor.div_(self.spread)
 
     @torch.no_grad()
     def finish(self, model: nn.Module) -> None:
-        for tensor in model.heads["classify"].out.parameters():  # type: ignore[index, union-attr]
+        for tensor in model.get_submodule("heads.classify.out").parameters():
             tensor.mul_(self.spread)
         shift(model, self.mean)
         self.mean, self.spread = 0.0, 1.0

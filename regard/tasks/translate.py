@@ -67,7 +67,7 @@ class Translator:
         self, model: nn.Module, source: Vocabulary, target: Vocabulary, published: PublishedTranslator | None = None
     ):
         self.model: Any = model
-        self.scribe = Scribe(model, launch="plain")  # another writes in bf16, or by CUDA graphs
+        self.scribe = Scribe(model)
         self.source, self.target, self.published = source, target, published
         self.places = longest_row(model)
         self.longest = min(LONGEST, self.places - 1)  # a place is for the end

@@ -50,8 +50,8 @@ class Writer(Reader):
 
     @cached_property
     def scribe(self) -> Scribe:
-        """What writes.  Another writes in bf16, or by CUDA graphs."""
-        return Scribe(self.model, launch="plain")
+        """What writes: on a GPU by CUDA graphs."""
+        return Scribe(self.model)
 
     @property
     def precision(self) -> Precision:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
@@ -20,13 +20,20 @@ class Batches(Protocol):
     def epoch_of(self, position: int) -> tuple[int, int]: ...
 
 
-def ahead(batches: Batches, positions: Iterable[int]) -> Generator[tuple[int, Batch], None, None]:
-    """Each position with its batch, in order.  Close it to stop the thread."""
+def ahead(
+    batches: Batches, positions: Iterable[int], ready: Callable[[Batch], Batch] | None = None
+) -> Generator[tuple[int, Batch], None, None]:
+    """Each position with its batch, in order, made ready by the thread too.  Close it to stop the thread."""
+
+    def fetched(position: int) -> Batch:
+        batch = batches.at(position)
+        return batch if ready is None else ready(batch)
+
     pool = ThreadPoolExecutor(1, "batches")
     waiting: deque = deque()
     try:
         for position in positions:
-            waiting.append((position, pool.submit(batches.at, position)))
+            waiting.append((position, pool.submit(fetched, position)))
             if len(waiting) > DEPTH:
                 first, batch = waiting.popleft()
                 yield first, batch.result()

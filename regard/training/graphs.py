@@ -2,7 +2,7 @@
 
 A GPU is done with a small batch sooner than a CPU has launched its kernels one by one.  A graph launches all of them at
 once, but is for one shape alone: so batches are rounded up to a few shapes by empty rows and by one row of zeros, which
-lies behind the others, and which nobody looks at.
+lies behind the others, and which nobody looks at.  Pictures have one shape already.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from torch.func import functional_call
 from regard.layers.stack import Stack
 from regard.rows import Rows
 
-LARGEST = 8192  # tokens: from here on kernels take longer than their launches
+LARGEST = 2**24  # numbers of a state, tokens times width: from here on kernels take longer than their launches
+FEWEST = 32  # rows that are equally long other than by chance
 SHAPES = 8  # for each doubling of the tokens
 WARM_UP = 3  # passes before a graph is recorded: libraries make themselves ready in the first ones
 
@@ -51,11 +52,16 @@ class Shape:
 
     @classmethod
     def of(cls, rows: Rows) -> Shape:
-        tokens = rounded(rows.total + 1)  # the last row has a token or more
-        return cls(tokens, -(-(len(rows) + 1) // 8) * 8, doubled(max(rows.longest, tokens - rows.total)))
+        if rows.is_even and len(rows) >= FEWEST:
+            return cls(rows.total, len(rows), rows.longest)
+        tokens, count = rounded(rows.total + 1), -(-(len(rows) + 1) // 8) * 8  # the last row has a token or more
+        longest = doubled(max(rows.longest, tokens - rows.total))
+        return cls(tokens, count, 2 * longest if tokens == count * longest else longest)  # or else they would seem even
 
     def offsets(self, rows: Rows) -> Tensor:  # (rows + 1,)
         """Those of the rows, of empty ones behind them, and of the last."""
+        if self.tokens == rows.total:
+            return rows.offsets
         return F.pad(F.pad(rows.offsets, (0, self.rows - len(rows) - 1), value=rows.total), (0, 1), value=self.tokens)
 
 
@@ -99,7 +105,7 @@ class Graphs:
     def pays(self, x: Tensor, rows: Rows) -> bool:
         learns = self.stack.training and torch.is_grad_enabled() and x.requires_grad
         watched = any(getattr(part, "watchers", None) for part in self.stack.modules())
-        return learns and x.is_cuda and 0 < rows.total < LARGEST and not watched
+        return learns and x.is_cuda and 0 < x.numel() < LARGEST and not watched
 
     def keep_what_was_summed(self) -> None:
         """Gradients of an earlier micro-batch lie where the next ones are about to: move them."""

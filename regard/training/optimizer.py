@@ -34,7 +34,8 @@ def rate_at(step: int, steps: int, config: OptimizerConfig) -> float:
 
 
 def adamw(module: nn.Module, config: OptimizerConfig) -> torch.optim.AdamW:
-    """Matrices decay, embeddings among them; vectors (norms, biases) do not.
+    """Matrices decay, embeddings among them; vectors (norms, biases) do not.  Where nothing does they are one group,
+    whose step is half as many kernels.
 
     A group says its `share` of the rate, and the step it `begins` at: both are by how many parts lie above it.
     """
@@ -42,8 +43,8 @@ def adamw(module: nn.Module, config: OptimizerConfig) -> torch.optim.AdamW:
     for above, parameters in enumerate(reversed(by_depth(module, config))):
         place = {"share": config.discriminative**-above, "begins": config.unfreeze * above}
         matrices, vectors = ([p for p in parameters if (p.dim() > 1) == wide] for wide in (True, False))
-        groups.append({"params": matrices, "weight_decay": config.weight_decay, **place})
-        groups.append({"params": vectors, "weight_decay": 0.0, **place})
+        kinds = [(matrices, config.weight_decay), (vectors, 0.0)] if config.weight_decay else [(parameters, 0.0)]
+        groups += [{"params": some, "weight_decay": decay, **place} for some, decay in kinds]
     return torch.optim.AdamW(groups, lr=config.rate, betas=config.betas, eps=config.epsilon, fused=True)
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import reduce
 
 import torch
 from torch import Tensor
@@ -69,12 +70,24 @@ class Stepper:
         self.module = ranks.wrap(asked)
         self.parameters = dict(asked.named_parameters())
         self.optimizer = adamw(asked, config.optimizer)
-        self.broken = torch.zeros((), dtype=torch.bool, device=self.device)  # from a step that is not finite on
+        self.broken = torch.zeros((), device=self.device)  # 1 from a step that is not finite on
+        # as tensors: to divide a plain number by a tensor takes two kernels
+        numbers = torch.tensor([ranks.count, config.optimizer.clip], dtype=torch.double, device=self.device)
+        self.rank_count, self.clip = numbers.unbind()
         self.check_unfreezing()
 
     def micro_batches(self, step: int) -> Generator[tuple[int, Batch], None, None]:
         """Those of this rank, from a step on."""
-        return ahead(self.batches, itertools.count(step * self.width + self.ranks.rank, self.ranks.count))
+        positions = itertools.count(step * self.width + self.ranks.rank, self.ranks.count)
+        return ahead(self.batches, positions, self.ready)
+
+    def ready(self, batch: Batch) -> Batch:
+        """What can be done while a batch is fetched: rows laid out as the model reads them, in memory that a GPU copies
+        from."""
+        lay_out: Callable[[Tokens], Tokens] | None = getattr(self.asked.model, "laid_out", None)
+        if lay_out is not None:
+            batch = {name: lay_out(part) if isinstance(part, Tokens) else part for name, part in batch.items()}
+        return pinned(batch, self.device)
 
     def take(self, step: int, micro_batches: Iterator[tuple[int, Batch]], stop: bool) -> Taken:
         """Launch a step, counted from 0.  One that is not finite leaves the weights as they are, and so do all later
@@ -83,11 +96,11 @@ class Stepper:
         judged = [self.judge(*next(micro_batches), last=turn == turns[-1]) for turn in turns]
         self.freeze(step)
         gradients = {name: p.grad for name, p in self.parameters.items() if p.grad is not None}
-        sums = torch.stack([torch.stack([*one.values()]) for one in judged]).sum(0)
-        sums = self.ranks.sum(torch.cat([sums, sums.new_full((1,), stop)]))
+        stops = torch.full((), float(stop), dtype=torch.double, device=self.device)  # beside it all sums are double
+        sums = self.ranks.sum(reduce(torch.add, [torch.stack([*one.values(), stops]) for one in judged]))
         norms = torch.stack(torch._foreach_norm([*gradients.values()]))
         names, rate = [*judged[0]], rate_at(step + 1, self.config.steps, self.config.optimizer)
-        norm = self.update([*gradients.values()], norms, dict(zip(names, sums, strict=False)), rate)
+        norm = self.update([*gradients.values()], norms, sums, rate)
         numbers = torch.cat([sums, norm[None], norms]).to("cpu", non_blocking=True)
         done = torch.cuda.current_stream(self.device).record_event() if self.device.type == "cuda" else None
         return Taken(step, rate, names, [*gradients], numbers, done)
@@ -103,8 +116,8 @@ class Stepper:
         return Measured(taken.step + 1, total, norm, taken.rate, stop=stops > 0)
 
     def judge(self, position: int, batch: Batch, last: bool) -> dict[str, Tensor]:
-        """Add a micro-batch's gradients to those of the step; its sums, on the device."""
-        torch.manual_seed(seed_of(self.config.seed, position))
+        """Add a micro-batch's gradients to those of the step; its sums, on the device: loss and count, then others."""
+        self.draw_from(seed_of(self.config.seed, position))
         question = self.asked.prepare(batch)
         try:
             with nullcontext() if last else self.ranks.apart(self.module):
@@ -114,8 +127,14 @@ class Stepper:
         except torch.OutOfMemoryError as error:
             raise self.out_of_memory(position, question, error) from error
         sums = {"loss": result.loss.detach(), "count": result.count, **result.parts}
-        sums["tokens"] = result.loss.new_full((), token_count(question))
-        return {name: value.double() for name, value in sums.items()}
+        return sums | {"tokens": result.loss.new_full((), token_count(question), dtype=torch.double)}
+
+    def draw_from(self, seed: int) -> None:
+        """As torch.manual_seed, which takes longer than many a kernel: it notes where it was called from, for devices
+        that are not there."""
+        torch.default_generator.manual_seed(seed)
+        if self.device.type == "cuda":
+            torch.cuda.default_generators[self.device.index].manual_seed(seed)
 
     def freeze(self, step: int) -> None:
         """Drop the gradients of parts whose turn to learn has not come: the optimizer leaves alone what has none.
@@ -128,26 +147,28 @@ class Stepper:
                 parameter.grad = None
 
     def check_unfreezing(self) -> None:
-        groups, steps, every = self.optimizer.param_groups, self.config.steps, self.config.optimizer.unfreeze
-        last = max(group["begins"] for group in groups)
+        steps, every = self.config.steps, self.config.optimizer.unfreeze
+        begins = {group["begins"] for group in self.optimizer.param_groups}
+        last = max(begins)
         if last >= steps:
             raise UsageProblem(
-                f"with one more part every {every} steps the lowest of {len(groups) // 2} would learn from step "
+                f"with one more part every {every} steps the lowest of {len(begins)} would learn from step "
                 f"{last + 1} on, and the last is {steps}. Unfreeze faster, or train longer."
             )
 
     def precision(self) -> torch.autocast:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bf16")
 
-    def update(self, gradients: list[Tensor], norms: Tensor, total: dict[str, Tensor], rate: float) -> Tensor:
+    def update(self, gradients: list[Tensor], norms: Tensor, sums: Tensor, rate: float) -> Tensor:
         """Step, as far as clipping lets it, unless something is not finite; the gradient's norm, before clipping."""
-        scale = self.ranks.count / total["count"].clamp(min=1)  # the ranks' mean becomes the mean over targets
-        norm, clip = torch.linalg.vector_norm(norms).double() * scale, self.config.optimizer.clip
-        self.broken |= ~(total["loss"].isfinite() & norm.isfinite())
-        factor = scale * (clip / norm).clamp(max=1.0) if clip else scale
+        scale = self.rank_count / sums[1].clamp(min=1)  # the ranks' mean becomes the mean over targets
+        norm = torch.linalg.vector_norm(norms).double() * scale
+        both = sums[0] + norm
+        self.broken.logical_or_(both - both != 0)  # only what is finite is 0 less itself
+        factor = scale * (self.clip / norm).clamp(max=1.0) if self.config.optimizer.clip else scale
         torch._foreach_mul_(gradients, factor.float())
         # as torch's gradient scaler tells a fused optimizer to leave a step out
-        self.optimizer.found_inf = self.broken.float()  # type: ignore[attr-defined]
+        self.optimizer.found_inf = self.broken  # type: ignore[attr-defined]
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["share"]
         self.optimizer.step()
@@ -183,15 +204,18 @@ def token_count(batch: Batch) -> int:
 
 def pinned(batch: Batch, device: torch.device) -> Batch:
     """The batch in memory from which a copy to a GPU need not be waited for."""
-    return {name: _pinned(value) for name, value in batch.items()} if device.type == "cuda" else batch
+    if device.type != "cuda":
+        return batch
+    with torch.cuda.device(device):  # a thread begins at the first
+        return {name: _pinned(value) for name, value in batch.items()}
 
 
 def _pinned(value: object) -> object:
     if isinstance(value, Tokens):
         return Tokens(value.ids.pin_memory(), _pinned(value.rows))  # type: ignore[arg-type]
-    if isinstance(value, Rows):
+    if type(value) is Rows and not value.offsets.is_pinned():
         return Rows(value.offsets.pin_memory(), value.total, value.longest)
-    return value.pin_memory() if isinstance(value, Tensor) else value
+    return value.pin_memory() if hasattr(value, "pin_memory") else value
 
 
 def device_of(asked: Asked) -> torch.device:

@@ -14,8 +14,6 @@ from regard.attention.mask import CAUSAL, Mask, band, prefix
 from regard.attention.position import Distance
 from regard.rows import Rows
 
-torch.set_num_threads(1)  # tiny tensors: more threads only wait for each other
-
 WIDTH, HEADS, SIZE = 8, 2, 4
 
 LAYOUTS = {  # lengths of the queries, and of the memory before them

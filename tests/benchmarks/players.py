@@ -12,14 +12,14 @@ from benchmarks.contest import Turns
 
 
 def counting(plan, turns):
-    turns.show([[1.0]])
+    turns.show([[1.0, plan.rate]])
     for stretch in range(plan.stretches):
         turns.begin()
         turns.end(tokens=stretch + 1)
 
 
 def different(plan, turns):
-    turns.show([[2.0]])
+    turns.show([[2.0, plan.rate]])
 
 
 def failing(plan, turns):
@@ -44,6 +44,7 @@ class Heard:
 
 
 def played(work, plan) -> list[Any]:
+    """What it showed, and its stretches."""
     heard = Heard()
     with suppress(SystemExit):
         work(plan, Turns(heard, False))  # type: ignore[arg-type]

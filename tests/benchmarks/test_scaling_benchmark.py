@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import runpy
+import subprocess
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -17,10 +19,9 @@ from benchmarks.costs import cost, layers_of
 from benchmarks.families import FAMILIES, Sizes
 from benchmarks.plan import Plan
 from recipes.results import append, write
+from regard.cli import main
 from regard.commands.bench import BENCHMARKS
 from regard.errors import Problem
-
-torch.set_num_threads(1)
 
 
 class Clock:
@@ -97,6 +98,28 @@ def test_all_calls_every_benchmark_with_options_that_it_has(monkeypatch):
             monkeypatch.setattr("sys.argv", [module, *options])
             read = (getattr(found, "asked", None) or found.options)()
             assert (read.device, read.out.name, read.results) == (device, f"{name}.json", Path("results"))
+
+
+@pytest.mark.filterwarnings("ignore:.*found in sys.modules")
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_every_benchmark_tells_its_options_and_refuses_others(name, monkeypatch, capsys):
+    for words, code in ((["--help"], 0), (["--modell", "x"], 2)):
+        monkeypatch.setattr("sys.argv", [name, *words])
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_module(f"benchmarks.{name}", run_name="__main__")  # as python -m does
+        assert ended.value.code == code
+    told = capsys.readouterr()
+    assert "--threads" in told.out and "--modell" in told.err
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_every_command_passes_its_options_on(name, monkeypatch):
+    called = []
+    monkeypatch.setattr(subprocess, "run", lambda command, env: called.append(command) or Namespace(returncode=3))
+    monkeypatch.setattr("sys.argv", ["regard", "bench", name, "--modell", "--help"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 3 and called == [[sys.executable, "-m", f"benchmarks.{name}", "--modell", "--help"]]
 
 
 def test_all_go_on_when_one_fails(monkeypatch, capsys):

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from huggingface_hub import constants
 
 from regard.checkpoints.hub import fetched
 from regard.errors import Problem
@@ -38,27 +39,34 @@ def test_a_name_in_the_cache_needs_no_network(small_bert, tmp_path):
     assert len(done.stdout.splitlines()) == 2
 
 
-def test_a_name_that_cannot_be_had_is_told_in_a_line(tmp_path):
-    done = run(tmp_path, "fill", "--model", "someone/no-such-model", "the [MASK] sat")
-    assert done.returncode == 1
-    assert "someone/no-such-model: there is no such folder" in done.stderr and "Traceback" not in done.stderr
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """Where the hub's library keeps models, for commands of this process: it has read its environment already."""
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    return tmp_path
 
 
-def test_pickled_weights_are_fetched_to_be_converted_and_for_nothing_else(small_bert, tmp_path):
+def test_a_name_that_cannot_be_had_is_told_in_a_line(call, cache):
+    done = call("fill", "--model", "someone/no-such-model", "the [MASK] sat")
+    assert done.code == 1
+    assert "someone/no-such-model: there is no such folder" in done.err and "Traceback" not in done.err
+
+
+def test_pickled_weights_are_fetched_to_be_converted_and_for_nothing_else(call, cache, small_bert, tmp_path):
     import torch
 
     from regard.checkpoints.files import load_tensors
 
-    snapshot = in_cache(tmp_path, "someone/pickled-bert", small_bert)
+    snapshot = in_cache(cache, "someone/pickled-bert", small_bert)
     tensors = load_tensors(snapshot / "model.safetensors")
     (snapshot / "model.safetensors").unlink()
-    refused = run(tmp_path, "convert", "someone/pickled-bert", str(tmp_path / "out"))
-    assert refused.returncode == 1 and "holds no pickled weights" in refused.stderr
+    refused = call("convert", "someone/pickled-bert", tmp_path / "out")
+    assert refused.code == 1 and "holds no pickled weights" in refused.err
     torch.save(tensors, snapshot / "pytorch_model.bin")
-    refused = run(tmp_path, "fill", "--model", "someone/pickled-bert", "the [MASK] sat")
-    assert refused.returncode == 1 and "regard convert" in refused.stderr
-    assert run(tmp_path, "convert", "someone/pickled-bert", str(tmp_path / "out")).returncode == 0
-    assert run(tmp_path, "fill", "--model", str(tmp_path / "out"), "the [MASK] sat").returncode == 0
+    refused = call("fill", "--model", "someone/pickled-bert", "the [MASK] sat")
+    assert refused.code == 1 and "regard convert" in refused.err
+    assert call("convert", "someone/pickled-bert", tmp_path / "out").code == 0
+    assert call("fill", "--model", tmp_path / "out", "the [MASK] sat").code == 0
 
 
 def test_a_slip_in_a_path_is_not_asked_for(tmp_path, monkeypatch):

@@ -1,14 +1,12 @@
-"""The toy corpus, a model that has learned it, and `call`: a command run in this process, for torch loads slowly."""
+"""The toy corpus, a model that has learned it, and an encoder with examples to fine-tune it on."""
 
 from __future__ import annotations
 
-import io
-import signal
 import sys
-from types import SimpleNamespace
 
 import pytest
 from toy import make_corpus, training
+from toy_examples import make_encoder, make_examples
 
 from regard.cli import main
 
@@ -16,24 +14,6 @@ from regard.cli import main
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory):
     return make_corpus(tmp_path_factory.mktemp("corpus"))
-
-
-@pytest.fixture
-def call(monkeypatch, capsys):
-    """`call("translate", "--model", folder, stdin=b"...")`: what was printed, and the exit code."""
-    pipe = signal.getsignal(signal.SIGPIPE)
-
-    def run(*arguments: object, stdin: bytes = b"") -> SimpleNamespace:
-        monkeypatch.setattr(sys, "argv", ["regard", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main()
-        printed = capsys.readouterr()
-        return SimpleNamespace(code=ended.value.code, out=printed.out, err=printed.err)
-
-    yield run
-    signal.signal(signal.SIGPIPE, pipe)
 
 
 @pytest.fixture(scope="session")
@@ -51,3 +31,13 @@ def run_folder(corpus, tmp_path_factory):
 @pytest.fixture
 def model(run_folder):
     return run_folder / "model"
+
+
+@pytest.fixture(scope="session")
+def encoder(tmp_path_factory):
+    return make_encoder(tmp_path_factory.mktemp("published") / "bert")
+
+
+@pytest.fixture(scope="session")
+def examples(tmp_path_factory):
+    return make_examples(tmp_path_factory.mktemp("examples"), "classify")

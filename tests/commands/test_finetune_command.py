@@ -12,7 +12,6 @@ from toy_examples import (
     MADE,
     assert_same_weights,
     finetuning,
-    make_encoder,
     make_examples,
     reviews,
     write_questions,
@@ -20,17 +19,6 @@ from toy_examples import (
 )
 
 import regard
-
-
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory):
-    return make_encoder(tmp_path_factory.mktemp("published") / "bert")
-
-
-@pytest.fixture(scope="module")
-def examples(tmp_path_factory):
-    return make_examples(tmp_path_factory.mktemp("examples"), "classify")
-
 
 # What is learned, and from what
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from toy_examples import BAD, GOOD, QUICK, make_encoder, said
+from toy_examples import BAD, GOOD, QUICK, said
 
 import regard
 from regard.commands.glue import GLUE
@@ -61,11 +61,6 @@ def make_task(folder, task: str) -> None:
         rows = [row(task, n, said(draw, GOOD), said(draw, BAD)) for n in range(9)]
         lines = [HEADERS[task], *rows] if task in HEADERS else rows
         (place / f"{name}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory):
-    return make_encoder(tmp_path_factory.mktemp("published") / "bert")
 
 
 def test_every_task_is_found_and_scored(call, encoder, tmp_path):

@@ -16,7 +16,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from toy import ENVIRONMENT, spawn
-from toy_examples import SHORT, assert_same_weights, make_encoder, shape, stories, write_stories, write_table
+from toy_examples import SHORT, assert_same_weights, shape, stories, write_stories, write_table
 
 import regard
 
@@ -37,8 +37,8 @@ def text(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    return make_encoder(tmp_path_factory.mktemp("published") / "bert")
+def tokenizer(encoder):
+    return encoder
 
 
 def pretraining(model: object, texts: object, out: object, *more: object) -> list[object]:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-import sys
 import wave
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 import regard
-from regard.cli import main
 from regard.commands.finetune import finetune
+from regard.commands.listeners import listener_of
 from regard.commands.load import load
 from regard.commands.pretrain import pretrain
+from regard.commands.settings import FinetuningSettings
 from regard.commands.transcribe import transcribe
+from regard.commands.transcribing_run import TranscribingRun
 from regard.data.reading import Reading
 from regard.decoding.ctc import PrefixBeam
 from regard.errors import Problem, UsageProblem
@@ -64,17 +66,9 @@ def written(sounds, pretrained):
     out = sounds / "written"
     finetune(
         pretrained, "transcribe", train=sounds / "train.csv", dev=sounds / "dev.csv", out=out, epochs=90.0, batch=9,
-        rate=6e-3, seed=1,
+        rate=6e-3, seed=1, frozen=False, unfreeze=0,
     )  # fmt: skip
     return out
-
-
-def call(monkeypatch, capsys, *words) -> tuple[int, str, str]:
-    monkeypatch.setattr(sys, "argv", ["regard", *map(str, words)])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    told = capsys.readouterr()
-    return ended.value.code, told.out, told.err
 
 
 def test_pretraining_leaves_a_folder_that_others_read(pretrained):
@@ -114,20 +108,45 @@ def test_a_model_learns_to_write(written, sounds):
     assert letters.value < 80, (words, letters)
 
 
-def test_transcribing_from_the_command_line(monkeypatch, capsys, written, sounds):
+@pytest.mark.parametrize("frozen", [None, False])
+def test_a_model_that_has_learned_keeps_its_convolutions(sounds, pretrained, tmp_path, capsys, frozen):
+    found = finetune(
+        pretrained, "transcribe", train=sounds / "train.csv", dev=sounds / "dev.csv", out=tmp_path, epochs=10.0,
+        batch=9, rate=1e-3, varied=0.5, frozen=frozen, best="last character error rate",
+    )  # fmt: skip
+    begun, ended = load(pretrained / "model", "cpu").model.state_dict(), found.model.state_dict()
+    changed = {name for name in begun.keys() & ended.keys() if not begun[name].equal(ended[name])}
+    assert {"encoder.widen.weight", "encoder.stack.blocks.0.feed.up.weight"} <= changed
+    assert any(name.startswith("encoder.waves.") for name in changed) == (frozen is False)
+    told = capsys.readouterr().err
+    assert ("the convolutions stay as they are" in told) == (frozen is None)
+    assert "the head learns first, and one more part below it every 2 steps" in told  # a fifth of 20, for two parts
+
+
+def test_a_preset_learns_all_of_itself_at_once(sounds, tmp_path):
+    told = FinetuningSettings(train=str(sounds / "train.csv"), dev=str(sounds / "dev.csv"))
+    run = TranscribingRun(told, "wav2vec2-tiny", tmp_path)
+    model = listener_of("wav2vec2-tiny", TINY)[0].model
+    assert not run.keeps_convolutions and run.optimizer(model, 1000, 10).unfreeze == 0
+    assert TranscribingRun(replace(told, frozen=True), "wav2vec2-tiny", tmp_path).keeps_convolutions
+    with pytest.raises(UsageProblem, match="varied=2"):
+        replace(told, varied=2)
+
+
+def test_transcribing_from_the_command_line(call, written, sounds):
     files = [sounds / "0.wav", sounds / "1.wav"]
-    code, out, _ = call(monkeypatch, capsys, "transcribe", *files, "--model", written, "--device", "cpu")
-    assert code == 0 and [line.split("\t")[0] for line in out.splitlines()] == [str(file) for file in files]
-    code, one, _ = call(monkeypatch, capsys, "transcribe", files[0], "--model", written, "--beam", 8, "--device", "cpu")
-    assert code == 0 and len(one.splitlines()) == 1 and set(one.strip()) <= set("abc ")
-    code, out, _ = call(monkeypatch, capsys, "transcribe", files[0], "--model", written, "--json", "--device", "cpu")
-    told = json.loads(out)
+    done = call("transcribe", *files, "--model", written, "--device", "cpu")
+    assert done.code == 0 and [line.split("\t")[0] for line in done.out.splitlines()] == [str(file) for file in files]
+    done = call("transcribe", files[0], "--model", written, "--beam", 8, "--device", "cpu")
+    assert done.code == 0 and len(done.out.splitlines()) == 1 and set(done.out.strip()) <= set("abc ")
+    done = call("transcribe", files[0], "--model", written, "--json", "--device", "cpu")
+    told = json.loads(done.out)
     assert told["file"] == str(files[0]) and told["seconds"] > 0.1 and isinstance(told["words"], list)
 
 
-def test_evaluating_from_the_command_line(monkeypatch, capsys, written, sounds):
-    code, out, _ = call(monkeypatch, capsys, "evaluate", sounds / "dev.csv", "--model", written, "--device", "cpu")
-    assert code == 0 and "word error rate" in out and "character error rate" in out
+def test_evaluating_from_the_command_line(call, written, sounds):
+    done = call("evaluate", sounds / "dev.csv", "--model", written, "--device", "cpu")
+    assert done.code == 0 and "word error rate" in done.out and "character error rate" in done.out
 
 
 def test_a_language_model_judges_words(written, sounds, tmp_path):
@@ -140,15 +159,15 @@ def test_a_language_model_judges_words(written, sounds, tmp_path):
         next(transcribe(written, [sounds / "0.wav"], how, language_model=written, device="cpu"))
 
 
-def test_what_cannot_be_is_told(monkeypatch, capsys, written, pretrained, sounds, tmp_path):
+def test_what_cannot_be_is_told(call, written, pretrained, sounds, tmp_path):
     (tmp_path / "no.wav").write_bytes(b"RIFF\x00\x00\x00\x00WAVE")
     for words, said in (
         (["transcribe", tmp_path / "no.wav", "--model", written], "cut in its header"),
         (["transcribe", sounds / "0.wav", "--model", pretrained], "was not fine-tuned"),
         (["evaluate", sounds / "0.wav", "--model", written], "what is said in"),
     ):
-        code, _, error = call(monkeypatch, capsys, *words)
-        assert code == 1 and said in error and "Traceback" not in error, error
+        done = call(*words)
+        assert done.code == 1 and said in done.err and "Traceback" not in done.err, done.err
     with pytest.raises(UsageProblem, match="cannot be asked 'masked'"):
         pretrain("wav2vec2-tiny", [sounds / "train.csv"], objective="masked", out=tmp_path / "a")
     with pytest.raises(UsageProblem, match="no use for a teacher"):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from safetensors.torch import load_file
-from toy_examples import SHORT, assert_same_weights, finetuning, make_encoder, make_examples, shape, write_stories
+from toy_examples import SHORT, assert_same_weights, finetuning, shape, write_stories
 
 from regard.commands.encoders import new_reader
 from regard.commands.finetuning_run import FinetuningRun
@@ -15,16 +15,6 @@ from regard.config import update
 from regard.models.encoder import HeadedEncoder
 from regard.text.published import load_tokenizer
 from regard.training.settings import OptimizerConfig
-
-
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory):
-    return make_encoder(tmp_path_factory.mktemp("published") / "bert")
-
-
-@pytest.fixture(scope="module")
-def examples(tmp_path_factory):
-    return make_examples(tmp_path_factory.mktemp("examples"), "classify")
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from toy import training
-from toy_examples import SHAPE, SHORT, finetuning, make_encoder, make_examples, shape, stories, write_stories
+from toy_examples import SHAPE, SHORT, finetuning, shape, stories, write_stories
 
 from regard.checkpoints.files import load_tensors
 from regard.commands.encoders import new_reader, read_tokenizer
@@ -25,16 +25,6 @@ def file(tmp_path_factory):
     path = tmp_path_factory.mktemp("vectors") / "vectors.txt"
     Vectors(WORDS, np.random.default_rng(0).normal(size=(7, 16)).astype(np.float32)).write(path)
     return path
-
-
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory):
-    return make_encoder(tmp_path_factory.mktemp("published") / "bert")
-
-
-@pytest.fixture(scope="module")
-def examples(tmp_path_factory):
-    return make_examples(tmp_path_factory.mktemp("examples"), "classify")
 
 
 def found_among(words: list[str]) -> int:

@@ -6,13 +6,13 @@ import importlib.util
 import json
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
 import torch
 from toy import spawn
 
+from regard.cli.writing import Printer
 from regard.commands.encoders import new_reader
 from regard.commands.generate import generate
 from regard.commands.prompt import Prompting, prompt
@@ -115,26 +115,32 @@ def test_half_a_character_in_a_prompt_is_read(call, folder):
     assert shown.code == 0 and json.loads(shown.out)["prompt"] == "caf\ufffd"
 
 
-def interrupted(*arguments: object, after: float = 0.0) -> tuple[int, str, str]:
-    """The code, output and errors of a command that gets Ctrl-C when it has written something, or after some time."""
-    with spawn("generate", "the cat", "a dog", *arguments, bufsize=0) as process:
-        first = b"" if after else process.stdout.read(len("the cat") + 1)
-        time.sleep(after)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-    return process.returncode, (first + out).decode(), err.decode()
+ENDLESS = ["generate", "the cat", "a dog", "--temperature", 0, "--most", 10_000_000, "--window"]  # greedy: no end
 
 
 def test_an_interruption_keeps_what_was_written(folder):
-    endless = ["--model", folder, "--temperature", 0, "--most", 10_000_000, "--window"]  # greedy: it never ends
-    start = time.monotonic()
-    code, out, err = interrupted(*endless)
-    assert code == 130 and "Traceback" not in err
-    first, second = out.split("\n\na dog")
+    with spawn(*ENDLESS, "--model", folder, bufsize=0) as process:
+        begun = process.stdout.read(len("the cat") + 1)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and b"Traceback" not in err
+    first, second = (begun + out).decode().split("\n\na dog")
     assert first.startswith("the cat") and len(first) > len("the cat") and second.endswith("\n")
-    code, out, err = interrupted(*endless, "--json", after=2 * (time.monotonic() - start))
-    assert code == 130 and "Traceback" not in err
-    first, second = map(json.loads, out.splitlines())
+
+
+def test_an_interruption_keeps_what_was_to_be_told_at_the_end(call, folder, monkeypatch):
+    add, pieces = Printer.add, []
+
+    def add_and_interrupt(printer, piece):
+        add(printer, piece)
+        pieces.append(piece)
+        if len(pieces) == 40:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(Printer, "add", add_and_interrupt)
+    done = call(*ENDLESS, "--model", folder, "--json")
+    assert done.code == 130 and "Traceback" not in done.err
+    first, second = map(json.loads, done.out.splitlines())
     assert (first["prompt"], second["prompt"]) == ("the cat", "a dog") and first["text"] and second["text"]
 
 

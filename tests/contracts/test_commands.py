@@ -28,7 +28,9 @@ def leaves(command, path=()):
     return {words: leaf for name, one in inner.items() for words, leaf in leaves(one, (*path, name)).items()}
 
 
-COMMANDS = leaves(typer.main.get_command(app))
+ALL = leaves(typer.main.get_command(app))
+PASSED_ON = {words for words in ALL if words[0] == "bench"} - {("bench", "finetune")}  # tests/benchmarks calls these
+COMMANDS = {words: leaf for words, leaf in ALL.items() if words not in PASSED_ON}
 EVERY = pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 
 
@@ -109,11 +111,10 @@ for words in {words}:
 
 
 def test_no_check_is_lost_when_python_optimizes(tmp_path):
-    for name, lines in (("a", 2), ("b", 3)):
-        (tmp_path / name).write_text("text\n" * lines)
-    files = [str(tmp_path / "a"), str(tmp_path / "b")]
-    unequal = python("-O", "-m", "regard", "train", "translate", "--train", *files, "--dev", *files)
-    assert unequal.returncode == 1 and "a has 2 lines" in unequal.stderr and "Traceback" not in unequal.stderr
+    (tmp_path / "blank").write_text("\n \n")
+    words = ["tokenizer", "words", str(tmp_path / "blank"), "--out", str(tmp_path / "tokenizer.json")]
+    done = python("-O", "-m", "regard", *words)  # a command that does not load torch, whose code would be made anew
+    assert done.returncode == 1 and "all lines are blank" in done.stderr and "Traceback" not in done.stderr
     for path in Path(regard.__file__).parent.rglob("*.py"):
         assert not any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(path.read_text()))), path
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-from torch import nn
+from loud_models import loud
 
 from regard.config import change
 from regard.models import ENCODERS, FAMILIES, TRANSLATORS, family_of, marian
@@ -65,14 +64,6 @@ def tiny(config: Any, vocab: int) -> Any:
     for path, value in changes.items():
         config = change(config, path, value) if has(config, path) else config
     return config
-
-
-def loud(model: nn.Module) -> nn.Module:
-    torch.manual_seed(1)
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            weight.normal_(1.0 if "norm" in name and name.endswith("weight") else 0.0, 0.3)
-    return model.eval()
 
 
 def tokenizer_of(family: str) -> Tokenizer:

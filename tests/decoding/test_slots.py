@@ -16,6 +16,7 @@ from regard.decoding import stage
 from regard.decoding.beam import Beam, beam_search
 from regard.decoding.copies import copied
 from regard.decoding.decoder import Ends, prompted
+from regard.decoding.fused import FusedNorm
 from regard.decoding.sample import Sampling, sample
 from regard.decoding.scribe import Scribe
 from regard.decoding.stage import Stage, slots_for
@@ -174,7 +175,9 @@ def test_a_copy_says_the_same_in_fewer_products(model, monkeypatch):
     plain.to(torch.bfloat16)
     source, target = Tokens.of(SOURCES), Tokens.of([[BEGIN, *source] for source in SOURCES])
     with torch.no_grad():
-        torch.testing.assert_close(made(source, target), plain(source, target), rtol=0.02, atol=0.02)
+        states = made(source, target)
+        torch.testing.assert_close(states, plain(source, target), rtol=0.02, atol=0.02)
+        assert torch.equal(made.logits(states), plain.logits(states)), "of a table that is longer, and no word more"
     calls = []
     linear = torch.nn.functional.linear
     monkeypatch.setattr(torch.nn.functional, "linear", lambda *given: calls.append(1) or linear(*given))
@@ -185,6 +188,24 @@ def test_a_copy_says_the_same_in_fewer_products(model, monkeypatch):
             one.step(torch.tensor([BEGIN]), state)
         counts.append(len(calls) - before)
     assert counts[1] - counts[0] == 2 * len(model.decoder.order)
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_sums_of_a_copy_know_the_norm_that_follows(norm_first):
+    """Each norm is computed with the sum that it is of; only the first of a stack whose norms come first has none."""
+    model = Transformer(transformer(2, 16, 2, 32, vocab=VOCAB, norm_first=norm_first)).eval()
+    made, plain = copied(model), Transformer(model.config).eval()
+    plain.load_state_dict(model.state_dict())
+    plain.to(torch.bfloat16)
+    alone = []
+    for part in made.decoder.modules():
+        if isinstance(part, FusedNorm):
+            part.of = lambda x, said=None, of=part.of: alone.append(said is None) or of(x, said)
+    with torch.inference_mode():
+        tokens, source = torch.tensor([BEGIN, 3]), Tokens.of([[2, 3], [4]])
+        found, wanted = (one.step(tokens, one.start(source))[0] for one in (made, plain))
+    torch.testing.assert_close(found, wanted, rtol=0.02, atol=0.02)
+    assert len(alone) == 6 + norm_first and sum(alone) == norm_first
 
 
 def test_a_row_in_a_slot_can_be_taken_out_again(model):

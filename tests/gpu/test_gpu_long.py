@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from regard.attention.attention import Attention, AttentionConfig
+from regard.attention.route import Meeting
 from regard.attention.route_hashed import Hashed, Local
 from regard.attention.route_low_rank import LowRank
 from regard.attention.route_sorted import Reach
@@ -42,8 +43,8 @@ def test_what_is_told_is_the_values_by_their_weights(name, some, dtype, toleranc
     mask = chosen(rows.at % 50 == 0, rows) if some and name == "window" else None
     memory = made.remember(x, rows)
     q, _ = made.placed(x, memory, rows, mask, 0, None)
-    out = made.route(q, memory, rows, made.score, mask, None, 0.0)
-    wanted = made.route.mixed(made.route.weights(q, memory, rows, made.score, mask, None), memory, rows, mask)
+    met = Meeting(q, memory, rows, made.score, mask)
+    out, wanted = made.route(met), made.route.mixed(made.route.weights(met), memory, rows, mask)
     torch.testing.assert_close(out.float(), wanted.float(), atol=tolerance, rtol=tolerance)
     (found,) = torch.autograd.grad(out.float().square().sum(), x)
     assert found.isfinite().all()

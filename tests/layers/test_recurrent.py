@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from regard.errors import UsageProblem
-from regard.layers.recurrent import Hidden, Recurrent, RecurrentConfig
-from regard.rows import Rows
+from regard.layers.recurrent import Hidden, LaidOut, Recurrent, RecurrentConfig
+from regard.rows import Rows, Tokens
 
 torch.set_num_threads(1)  # tiny tensors: more threads only wait for each other
 
@@ -78,6 +78,56 @@ def test_an_empty_row_is_the_same_alone_and_in_any_batch(cell, two_way):
         assert states.shape == (rows.total, WIDTH)
         for part, wanted in zip(ended.parts, alone.parts, strict=True):
             torch.testing.assert_close(part[:, lengths.index(0)], wanted[:, 0])
+
+
+@pytest.mark.parametrize("two_way", [False, True], ids=["one way", "two ways"])
+@pytest.mark.parametrize("cell", CELLS)
+def test_gradients_are_those_of_each_row_alone(cell, two_way):
+    """Of what is read, and of where rows stood before."""
+    torch.manual_seed(0)
+    layer, rows = Recurrent(RecurrentConfig(cell, WIDTH, 2, two_way)), Rows.of([3, 1, 5])
+    x = torch.randn(rows.total, WIDTH, requires_grad=True)
+    stood = [torch.randn(2, len(rows), WIDTH, requires_grad=True) for _ in range(2 if cell == "lstm" else 1)]
+
+    def asked(x, rows, stood):
+        states, ended = layer(x, rows, Hidden(tuple(stood)))
+        return states.square().sum() + sum(part.sin().sum() for part in ended.parts)
+
+    alone = sum(
+        asked(some, Rows.of([len(some)]), [part[:, row : row + 1] for part in stood])
+        for row, some in enumerate(rows.split(x))
+    )
+    for got, wanted in zip(
+        *(torch.autograd.grad(loss, [x, *stood]) for loss in (asked(x, rows, stood), alone)), strict=True
+    ):
+        torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("lengths", [[3, 1, 5, 2], [2, 0, 3], [4, 4], [0], []], ids=str)
+def test_rows_laid_out_beforehand_are_the_same(lengths):
+    """In one tensor, of which all else is a part, so that one copy takes all of it along."""
+    rows = Rows.of(lengths)
+    laid = LaidOut.of_rows(rows).to("cpu")
+    moved = Tokens(torch.zeros(rows.total, dtype=torch.long), laid).to("cpu").rows
+    for known in (laid, moved):
+        assert (known.total, known.longest, len(known)) == (rows.total, rows.longest, len(rows))
+        for name in ("offsets", "lengths", "sizes", "at", "slots", "row", "real"):
+            one, other = getattr(known, name), getattr(rows, name)
+            assert torch.equal(one, other) and one.dtype == other.dtype, name
+        order, back = known.packing.order, known.packing.back
+        assert torch.equal(order[back], torch.arange(rows.total))
+        kept = {"offsets", "lengths", "at", "slots"}
+        storage = known.numbers.untyped_storage().data_ptr()
+        assert all(getattr(known, name).untyped_storage().data_ptr() == storage for name in kept)
+
+
+@torch.no_grad()
+def test_rows_laid_out_are_read_as_others_are():
+    torch.manual_seed(0)
+    layer, rows = Recurrent(RecurrentConfig("lstm", WIDTH, 2, True)).eval(), Rows.of([3, 0, 5, 1])
+    x = torch.randn(rows.total, WIDTH)
+    (states, ended), (again, there) = layer(x, rows), layer(x, LaidOut.of_rows(rows))
+    assert torch.equal(states, again) and all(map(torch.equal, ended.parts, there.parts))
 
 
 def test_no_rows_at_all():

@@ -5,15 +5,12 @@ from __future__ import annotations
 import io
 import json
 import random
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from published_translators import CONFIGS, copied, fault, same, weights
 
 import regard
 from regard.decoding.beam import Beam
@@ -122,21 +119,6 @@ def folder(request) -> Path:
     return request.getfixturevalue(request.param)
 
 
-def copied(folder: Path, place: Path, tensors=None, settings=None, generation=None) -> Path:
-    """The same folder with something changed; a setting that is None is left out."""
-    shutil.copytree(folder, place)
-    if tensors is not None:
-        save_file({name: t.contiguous().clone() for name, t in tensors.items()}, place / "model.safetensors")
-    for name, changes in (("config.json", settings), ("generation_config.json", generation)):
-        said = json.loads((place / name).read_text()) | (changes or {})
-        (place / name).write_text(json.dumps({key: value for key, value in said.items() if value is not None}))
-    return place
-
-
-def weights(folder: Path) -> dict[str, torch.Tensor]:
-    return load_file(folder / "model.safetensors")
-
-
 def reference(folder: Path):
     return transformers.MarianMTModel.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
 
@@ -188,7 +170,7 @@ def test_a_file_of_halves(opus, tmp_path):
     half = copied(opus, tmp_path / "half", halved)
     assert difference(half) < 1e-5
     Translator.load(half, "cpu").save(tmp_path / "saved")
-    same(half, tmp_path / "saved")
+    same_folder(half, tmp_path / "saved")
 
 
 def test_what_a_silent_config_means(opus, tmp_path):
@@ -288,24 +270,18 @@ def test_attention_is_the_references(opus):
 # On disk
 
 
-def same(one: Path, other: Path) -> None:
-    """Two folders hold the same: tensors bit for bit, configs by what they say, vocabularies by their bytes."""
+def same_folder(one: Path, other: Path) -> None:
+    """The same model, and vocabularies by their bytes."""
+    same(one, other)
     names = {path.name for path in one.iterdir()} - {"manifest.json"}
     assert names == {path.name for path in other.iterdir()} - {"manifest.json"}
-    first, second = weights(one), weights(other)
-    assert first.keys() == second.keys()
-    for name, tensor in first.items():
-        assert tensor.dtype == second[name].dtype and torch.equal(tensor, second[name]), name
-    for name in names - {"model.safetensors"}:
-        if name in ("config.json", "generation_config.json"):
-            assert json.loads((one / name).read_text()) == json.loads((other / name).read_text())
-        else:
-            assert (one / name).read_bytes() == (other / name).read_bytes()
+    for name in names - {"model.safetensors", *CONFIGS}:
+        assert (one / name).read_bytes() == (other / name).read_bytes()
 
 
 def test_it_is_saved_as_it_was_published(folder, tmp_path):
     Translator.load(folder, "cpu").save(tmp_path / "saved")
-    same(folder, tmp_path / "saved")
+    same_folder(folder, tmp_path / "saved")
     again = Translator.load(tmp_path / "saved", "cpu")
     again.save(tmp_path / "twin", "# a card")
     for path in folder.iterdir():
@@ -338,7 +314,7 @@ def test_second_names_and_tables_of_positions_are_kept(opus, tmp_path):
     assert len(weights(place)) == len(weights(opus)) + 5
     assert difference(place) < 1e-5
     Translator.load(place, "cpu").save(tmp_path / "saved")
-    same(place, tmp_path / "saved")
+    same_folder(place, tmp_path / "saved")
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -348,17 +324,10 @@ def test_the_table_may_go_by_any_of_its_names(opus, tmp_path, name):
     place = copied(opus, tmp_path / "other", tensors)
     assert difference(place, reference(opus)) < 1e-5
     Translator.load(place, "cpu").save(tmp_path / "saved")
-    same(place, tmp_path / "saved")
+    same_folder(place, tmp_path / "saved")
 
 
 # What is refused
-
-
-def fault(place: Path) -> str:
-    with pytest.raises(Problem) as found:
-        Translator.load(place, "cpu")
-    assert found.value.exit_code == 1  # the folder is at fault, not the command
-    return str(found.value)
 
 
 def test_every_tensor_is_accounted_for(opus, tmp_path):
@@ -435,9 +404,8 @@ def test_it_is_shown_scored_and_known_as_a_translator(opus, tmp_path):
         regard.embed(opus, ["a man"])
 
 
-def test_the_command_translates(opus, tmp_path):
+def test_the_command_translates(call, opus, tmp_path):
     (tmp_path / "text").write_text("".join(f"{text}\n" for text in TEXTS))
-    words = ["translate", "--model", str(opus), "--beam", "4", "--device", "cpu", "--file", str(tmp_path / "text")]
-    done = subprocess.run([sys.executable, "-m", "regard", *words], capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.split("\n")[:-1] == translated(opus, Beam(4))
+    done = call("translate", "--model", opus, "--beam", 4, "--device", "cpu", "--file", tmp_path / "text")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.split("\n")[:-1] == translated(opus, Beam(4))

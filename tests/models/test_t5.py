@@ -6,19 +6,18 @@ import io
 import json
 import math
 import random
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from published_translators import copied, fault, same, weights
 
 import regard
 from regard.config import change
 from regard.decoding.beam import Beam
 from regard.decoding.sample import GREEDY
-from regard.errors import Problem, UsageProblem
+from regard.errors import UsageProblem
 from regard.models.t5 import PRESETS, T5, t5
 from regard.rows import Tokens
 from regard.tasks.translate import Translator
@@ -99,20 +98,6 @@ def gated(tmp_path_factory) -> Path:
 @pytest.fixture(params=LAYOUTS)
 def folder(request) -> Path:
     return request.getfixturevalue(request.param)
-
-
-def copied(folder: Path, place: Path, tensors=None, settings=None) -> Path:
-    """The same folder with something changed; a setting that is None is left out."""
-    shutil.copytree(folder, place)
-    if tensors is not None:
-        save_file({name: t.contiguous().clone() for name, t in tensors.items()}, place / "model.safetensors")
-    said = json.loads((place / "config.json").read_text()) | (settings or {})
-    (place / "config.json").write_text(json.dumps({key: value for key, value in said.items() if value is not None}))
-    return place
-
-
-def weights(folder: Path) -> dict[str, torch.Tensor]:
-    return load_file(folder / "model.safetensors")
 
 
 def reference(folder: Path):
@@ -233,16 +218,6 @@ def test_the_first_gated_configs(gated, tmp_path):
 # On disk
 
 
-def same(one: Path, other: Path) -> None:
-    """Tensors bit for bit, and configs by what they say."""
-    first, second = weights(one), weights(other)
-    assert first.keys() == second.keys()
-    for name, tensor in first.items():
-        assert tensor.dtype == second[name].dtype and torch.equal(tensor, second[name]), name
-    for name in ("config.json", "generation_config.json"):
-        assert json.loads((one / name).read_text()) == json.loads((other / name).read_text())
-
-
 def test_it_is_saved_as_it_was_published(folder, tmp_path):
     Translator.load(folder, "cpu").save(tmp_path / "saved")
     same(folder, tmp_path / "saved")
@@ -289,13 +264,6 @@ def test_the_table_may_go_by_any_of_its_names(relu, tmp_path, name):
 
 
 # What is refused
-
-
-def fault(place: Path) -> str:
-    with pytest.raises(Problem) as found:
-        Translator.load(place, "cpu")
-    assert found.value.exit_code == 1  # the folder is at fault, not the command
-    return str(found.value)
 
 
 def test_every_tensor_is_accounted_for(gated, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -229,3 +230,16 @@ def test_presets_have_the_published_sizes():
             model = new_encoder("wav2vec2", PRESETS[name], set()).model
         assert sum(p.numel() for p in model.parameters()) == count, name
     assert np.isclose(PRESETS["wav2vec2-tiny"].waves.stride / 8000, 0.01)
+
+
+@pytest.mark.parametrize("name", ["wav2vec2-tiny", "wav2vec2-small"])
+def test_frames_of_small_presets_tell_how_loud_it_is(name):
+    """A norm of each frame behind a convolution without a bias takes all loudness away."""
+    torch.manual_seed(0)
+    wave, deaf = torch.randn(2400), replace(PRESETS[name].waves, bias=False)
+    differs = {}
+    for config in (PRESETS[name].waves, deaf):
+        waves = Waves(config)
+        loud, quiet = (waves(some, [2400])[0] for some in (wave, 0.1 * wave))
+        differs[config.bias] = ((loud - quiet).norm() / loud.norm()).item()
+    assert differs[True] > 0.2 and differs[False] < 0.05

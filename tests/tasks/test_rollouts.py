@@ -24,8 +24,6 @@ from regard.training.loop import train
 from regard.training.report import Reporter
 from regard.training.settings import OptimizerConfig, TrainingConfig
 
-torch.set_num_threads(1)  # tiny tensors: more threads only wait for each other
-
 WORDS = ["good", "bad", "film", "the", "is", "so"]
 PROMPTS = [[3, 4, 5], [6], [7, 8, 5, 4]]
 

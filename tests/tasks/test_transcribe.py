@@ -6,6 +6,7 @@ import io
 import json
 import os
 import wave
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,6 +22,8 @@ from regard.layers.waves import WavesConfig
 from regard.models.heads import new_encoder
 from regard.models.hearing import CodebookConfig, SpansConfig
 from regard.models.wav2vec2 import wav2vec2
+from regard.objectives.ctc import spelled
+from regard.rows import Rows, Tokens
 from regard.tasks import listener as listening
 from regard.tasks.finetuned import Finetuned
 from regard.tasks.listener import Listener
@@ -28,7 +31,6 @@ from regard.tasks.transcribe import Transcript, WordJudge, transcriber, with_let
 from regard.text.letters import Letters
 
 os.environ["HF_HUB_OFFLINE"] = "1"
-torch.set_num_threads(1)
 RATE = 8000
 CONFIG = wav2vec2(
     2, 32, 2, waves=WavesConfig((16, 16), (10, 8), (8, 5), "layer"), stable=True, around=8, around_groups=2,
@@ -37,10 +39,10 @@ CONFIG = wav2vec2(
 LETTERS = Letters.learned(["one two", "three"])
 
 
-def made() -> Finetuned:
+def made(config=CONFIG) -> Finetuned:
     torch.manual_seed(0)
-    listener = Listener(new_encoder("wav2vec2", CONFIG, set()), Ears(RATE))
-    finetuned, _ = with_letters(listener, LETTERS, CONFIG)
+    listener = Listener(new_encoder("wav2vec2", config, set()), Ears(RATE))
+    finetuned, _ = with_letters(listener, LETTERS, config)
     with torch.no_grad():
         for parameter in finetuned.model.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))
@@ -184,6 +186,27 @@ def corpus(tmp_path, texts: list[str], seconds: list[float]) -> SoundCorpus:
         for number, (text, length) in enumerate(zip(texts, seconds, strict=True))
     ]
     return SoundCorpus.make([Recordings("some", every)], RATE, tmp_path / "cache")
+
+
+def test_what_is_used_is_what_was_trained(tmp_path):
+    """Without dropout and hidden frames, a batch's loss in training is that of each recording's scores alone."""
+    block = replace(CONFIG.stack.block, dropout=0.0, inner_dropout=0.0)
+    still = replace(CONFIG, spans=SpansConfig(0.0), dropout=0.0, stack=replace(CONFIG.stack, block=block))
+    finetuned, texts = made(still), ["one", "two", "three"]
+    task, listener = finetuned.task, finetuned.reader
+    data = corpus(tmp_path, texts, [0.4, 0.5, 0.6])
+    task.train()
+    listener.model.train()
+    batch = task.examples(listener, data).batch(np.arange(3))
+    trained = task.judge(listener.model, task.prepare(batch)).loss.item()
+    listener.model.eval()
+    used = 0.0
+    for number, text in enumerate(texts):
+        [(ready, *_)] = listener.windows(recorded(noise([0.4, 0.5, 0.6][number])))
+        [scores] = listener.scores("transcribe", [ready])
+        ids = Tokens.of([LETTERS.encode(text)[0]])
+        used += spelled(scores, Rows.of([len(scores)]), ids, LETTERS.blank).loss.item()
+    assert abs(trained - used) < 1e-3 * used
 
 
 def test_recordings_that_teach_nothing_are_left_out_and_told(tmp_path):

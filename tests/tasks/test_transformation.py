@@ -27,8 +27,6 @@ from regard.tasks.reader import Reader
 from regard.tasks.transformation import with_language
 from regard.text.tokenizer import GPT, Tokenizer
 
-torch.set_num_threads(1)  # tiny tensors: more threads only wait for each other
-
 GOOD, BAD, FILL = ["good", "great", "fine"], ["bad", "awful", "poor"], ["a", "film", "is", "the", "so"]
 TEXT = [" ".join(words) for words in (GOOD, BAD, FILL, ["it", "was", "so", "good"])] * 8
 SHAPE = {"layers": 2, "width": 32, "heads": 2, "longest": 64}

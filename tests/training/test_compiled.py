@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 
 import pytest
 import torch
 from torch import nn
+from torch.nn.attention import SDPBackend
 
+from regard.attention import attend
 from regard.layers.block import Context, Trace
 from regard.models.bert import bert
 from regard.models.encoder import Encoder
 from regard.models.gpt2 import gpt2
 from regard.objectives.cross_entropy import FUSED
-from regard.rows import Tokens
+from regard.rows import Rows, Tokens
 from regard.training.compiled import compiled, repeated
 
 VOCAB = 50
@@ -53,6 +56,29 @@ def test_blocks_are_one_graph_for_rows_of_any_length(family, traced):
         found = states_and_gradients(model)
     torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-4)
     assert 0 < traced["unique_graphs"] <= 2  # on a CPU the first block also finds where padding goes
+
+
+@pytest.mark.parametrize("family", CONFIGS)
+def test_even_rows_have_their_own_kernel_in_one_graph_for_all_shapes(family, traced, monkeypatch):
+    """As on a GPU: the choice of it, and what it is told of the mask, are plain answers in compiled code."""
+    monkeypatch.setattr(attend, "flash_can", lambda *asked: True)
+    monkeypatch.setattr(attend, "FASTEST", [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH])
+    model, found = Encoder(CONFIGS[family]).train(), []
+    for launch in (nullcontext, compiled):
+        with launch(model) if launch is compiled else launch():
+            for count, length in ((8, 128), (9, 128), (10, 130)):
+                ids = torch.arange(count * length) % VOCAB
+                found.append(model(Tokens(ids, Rows.even(count, length))).detach())
+    torch.testing.assert_close(found[3:], found[:3], rtol=1e-3, atol=1e-4)
+    assert traced["unique_graphs"] <= 2
+
+
+@pytest.mark.parametrize("family", CONFIGS)
+def test_in_half_precision_a_stream_that_is_normed_is_in_half_precision(family, traced):
+    model, tokens = Encoder(CONFIGS[family]).train(), Tokens.of([[7, 8, 9], [4]])
+    with compiled(model), torch.autocast("cpu", torch.bfloat16):
+        assert model(tokens).dtype == (torch.bfloat16 if family == "bert" else torch.float32)
+        assert model.eval()(tokens).dtype == torch.float32
 
 
 def test_it_is_undone():

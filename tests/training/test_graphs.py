@@ -21,7 +21,7 @@ def test_few_shapes_and_little_filling():
     assert len({rounded(n) for n in range(256, 8192)}) <= 5 * 8 + 1
 
 
-@pytest.mark.parametrize("lengths", [[3], [5, 0, 7], [9] * 32, [2] * 7, [130, 1]])
+@pytest.mark.parametrize("lengths", [[3], [5, 0, 7], [9] * 31, [2] * 7, [130, 1], [31, 30, 4, 5, 6, 7, 1]])
 def test_the_rows_come_first_then_empty_ones_then_one_of_filling(lengths):
     rows = Rows.of(lengths)
     shape = Shape.of(rows)
@@ -32,6 +32,13 @@ def test_the_rows_come_first_then_empty_ones_then_one_of_filling(lengths):
     assert not any(sizes[len(lengths) : -1])
     assert sizes[-1] == shape.tokens - sum(lengths) > 0
     assert max(sizes) <= shape.longest
+    assert not Rows(offsets, shape.tokens, shape.longest).is_even
+
+
+def test_many_rows_of_one_length_are_a_shape_as_they_are():
+    rows = Rows.even(40, 65)
+    shape = Shape.of(rows)
+    assert shape == Shape(40 * 65, 40, 65) and torch.equal(shape.offsets(rows), rows.offsets)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="where there is a GPU, graphs are used")

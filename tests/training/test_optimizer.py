@@ -146,14 +146,15 @@ def test_parts_that_learn_nothing_are_no_parts():
     asked = Asked(TinyModel(0.0), Heavy())
     asked.model.inner.requires_grad_(False)
     begins = [group["begins"] for group in adamw(asked, OptimizerConfig(unfreeze=5)).param_groups]
-    assert begins == [0, 0, 5, 5]
+    assert begins == [0, 5]
 
 
 def test_all_is_one_group_where_no_part_differs():
-    """Two, with what does not decay: as it was before there were parts."""
-    groups = adamw(Asked(TinyModel(0.0), Heavy()), OptimizerConfig()).param_groups
-    assert [len(group["params"]) for group in groups] == [2, 3]
-    assert all((group["share"], group["begins"]) == (1.0, 0) for group in groups)
+    """Two, with what does not decay, where the rest does."""
+    for decay, sizes in ((0.0, [5]), (0.1, [2, 3])):
+        groups = adamw(Asked(TinyModel(0.0), Heavy()), OptimizerConfig(weight_decay=decay)).param_groups
+        assert [len(group["params"]) for group in groups] == sizes
+        assert all((group["share"], group["begins"]) == (1.0, 0) for group in groups)
 
 
 @pytest.mark.parametrize("wanted", [{"discriminative": 2.6}, {"unfreeze": 1}])

@@ -2,6 +2,7 @@
 
 import json
 import math
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,10 @@ from tiny_run import CONFIG, CountingRows, Next, TinyModel, assert_equal, assert
 from torch import nn
 
 from regard.errors import Problem, UsageProblem
+from regard.layers.recurrent import LaidOut
+from regard.models.seq2seq import Seq2Seq, seq2seq
 from regard.objectives.objective import Asked
+from regard.objectives.translate import Translate
 from regard.training.ahead import DEPTH, ahead
 from regard.training.compiled import repeated
 from regard.training.settings import OptimizerConfig
@@ -112,6 +116,22 @@ def test_nan_stops_before_the_step_and_is_named(tmp_path):
     assert [path.name for path in sorted((tmp_path / "checkpoints").iterdir())][-1] == "step-00000006"
 
 
+class Endless(Next):
+    """Its loss has no end, its gradients are as ever."""
+
+    def judge(self, model, batch):
+        result = super().judge(model, batch)
+        return replace(result, loss=result.loss + math.inf)
+
+
+def test_a_loss_without_end_stops_it_though_gradients_are_finite(tmp_path):
+    asked = Asked(TinyModel(0.0), Endless(0.0))
+    before = {name: tensor.clone() for name, tensor in asked.state_dict().items()}
+    with pytest.raises(Problem, match=r"Step 1 .*the loss is inf.*is that of no parameter"):
+        run(tmp_path, asked=asked)
+    assert_equal(dict(asked.state_dict()), before)
+
+
 class Large(Next):
     def judge(self, model, batch):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
@@ -162,6 +182,35 @@ def test_batches_come_in_order_and_only_a_little_ahead():
         assert position == batch["position"] == 3 * index
         assert len(fetched) <= index + 1 + DEPTH
     assert fetched == list(range(0, 60, 3))
+
+
+def test_batches_are_made_ready_by_the_thread_that_fetches_them():
+    def ready(batch):
+        return batch | {"by": threading.current_thread().name}
+
+    for _, batch in ahead(CountingRows(), range(3), ready):
+        assert batch["by"].startswith("batches") and "tokens" in batch
+
+
+class Copied(CountingRows):
+    """Sentences that are their own translations."""
+
+    def at(self, position):
+        tokens = super().at(position)["tokens"]
+        return {"source": tokens, "target_in": tokens, "target_out": tokens.ids.roll(-1)}
+
+
+def test_rows_that_are_laid_out_beforehand_are_the_same_rows(tmp_path, monkeypatch):
+    def trained(folder):
+        torch.manual_seed(0)
+        asked = Asked(Seq2Seq(seq2seq("dot", width=8, vocab=12)), Translate())
+        return run(folder, batches=Copied(), asked=asked, evaluate=None).weights
+
+    laid, asked_for = trained(tmp_path / "laid"), []
+    monkeypatch.setattr(LaidOut, "of_rows", lambda rows, of=LaidOut.of_rows: asked_for.append(rows) or of(rows))
+    monkeypatch.delattr(Seq2Seq, "laid_out")
+    assert_equal(laid, trained(tmp_path / "not"))
+    assert len(asked_for) > 1  # each time that rows were read
 
 
 def test_patience_needs_something_to_wait_for(tmp_path):

@@ -15,13 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from page_looks import HOSTILE, SyntheticLook
 
 PAGE = Path(__file__).parents[2] / "regard" / "viewer" / "page"
-CHROMIUM = Path("/usr/bin/chromium")
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-ARGUMENTS += ["--disable-sync", "--no-first-run"]
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
@@ -144,20 +140,6 @@ def serving(looks: dict[str, SyntheticLook]) -> Iterator[Served]:
 
 
 # ---- the browser ----------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def opened_browser() -> Iterator[Any]:
-    """Chromium, or a skip that says what is missing."""
-    playwright = pytest.importorskip(
-        "playwright.sync_api", reason="playwright drives the browser: pip install playwright"
-    )
-    if not CHROMIUM.exists():
-        pytest.skip(f"the page is tried in a real browser, and {CHROMIUM} is not there")
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
-        yield browser
-        browser.close()
 
 
 @contextmanager

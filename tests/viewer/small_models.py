@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-import torch
-from torch import nn
+from loud_models import loud
 
 from regard.models.bert import bert
 from regard.models.gpt2 import gpt2
@@ -22,14 +21,6 @@ LINES = ["the cat sat on the mat", "a dog sat and the cat sat too", "the mat and
 PIECES = Tokenizer.train("wordpiece", ["the cat sat on the mat and a cat sat", "d o g dog"] * 3, 35, special=ENCODER)
 BYTES = Tokenizer.train("byte-bpe", LINES * 3, 270, special=GPT)
 BOTH = Tokenizer.train("words", LINES, 20)
-
-
-def loud(model: nn.Module) -> nn.Module:
-    torch.manual_seed(1)
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            weight.normal_(1.0 if "norm" in name and name.endswith("weight") else 0.0, 0.3)
-    return model.eval()
 
 
 def headed(role: str, outputs: int = 2) -> Reader:

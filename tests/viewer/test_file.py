@@ -32,9 +32,6 @@ from regard.viewer.look import Look
 from regard.viewer.looking import look
 from regard.viewer.view import View
 
-CHROMIUM = Path("/usr/bin/chromium")
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-ARGUMENTS += ["--disable-sync", "--no-first-run"]
 HOSTILE = "</script><img src=x onerror=window.hacked=1><!--<script>"
 TEXTS = ["the cat sat on the mat", "a dog and the cat"]
 LISTEN = """window.violations = [];
@@ -45,17 +42,6 @@ DECODE = """([name, number]) => {
   const kind = { float32: Float32Array, uint16: Uint16Array }[script.dataset.type];
   return [script.dataset.shape, script.dataset.type, [...new kind(bytes.buffer)].map(String)];
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if not CHROMIUM.exists():
-        pytest.skip(f"{CHROMIUM} is not installed")
-    with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
-        yield started
-        started.close()
 
 
 @dataclass

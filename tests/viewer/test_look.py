@@ -8,12 +8,12 @@ from threading import Thread
 import numpy as np
 import pytest
 import torch
+from loud_models import loud
 from small_models import (
     BYTES,
     LINES,
     bert_reader,
     gpt_writer,
-    loud,
     recurrent_translator,
     sentiment,
     tagger,
@@ -35,7 +35,6 @@ from regard.viewer.look import Look
 from regard.viewer.looking import look
 from regard.viewer.sides import Side
 
-torch.set_num_threads(1)  # tiny tensors: more threads only wait for each other
 TEXT = "the cat sat on the mat"
 
 

@@ -26,8 +26,6 @@ from regard.tasks.translate import looks_back
 from regard.viewer.explain import by_definition
 from regard.viewer.looking import look
 
-torch.set_num_threads(1)  # tiny tensors: more threads only wait for each other
-
 TEXT = "the cat sat on the mat"
 ATTENTION, ROLLOUT, GRADIENT, OCCLUSION = range(4)
 

@@ -7,7 +7,6 @@ import json
 import numpy as np
 import pytest
 import torch
-from page_fixtures import opened_browser
 from PIL import Image as PillowImage
 
 from regard.config import change
@@ -18,8 +17,6 @@ from regard.models import VISION
 from regard.tasks.image import Image, new_labeller
 from regard.viewer.looking import look
 from regard.viewer.view import View
-
-torch.set_num_threads(1)
 
 SMALL = {"embedding.width": 16, "stack.block.width": 16, "stack.block.inner": 16, "stack.block.attention.heads": 2}
 SMALL |= {"stack.layers": 3, "embedding.picture": 24}
@@ -105,33 +102,32 @@ def test_what_cannot_be_looked_at_is_told(picture, tmp_path):
         look(bare, str(picture))
 
 
-def test_the_page_shows_the_picture_lit(seen, tmp_path):
+def test_the_page_shows_the_picture_lit(seen, tmp_path, browser):
     seen.save(tmp_path / "look.html", View("picture"))
-    with opened_browser() as browser:
-        page = browser.new_page(viewport={"width": 1200, "height": 800})
-        problems: list[str] = []
-        page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.goto((tmp_path / "look.html").as_uri())
-        page.wait_for_selector('#stage[aria-busy=false] > .view[data-view="picture"]:not(.pending) canvas')
-        assert page.locator("#stage h3").all_text_contents()[1] == "Rollout up to layer 1"
-        assert "[class] looks at:" in page.locator("#stage").text_content()
-        first = page.locator("#stage canvas").first
-        before = first.evaluate("node => node.toDataURL()")
-        weight = seen.block("encoder/0/weights").mean(0)[0, 2 + 4 * 6 + 1]
-        tip, wanted = page.locator("#stage .tooltip").first, f"row 5, column 2: {weight:.4f}"
-        for _ in range(50):  # a page that has just been laid out draws its view again, as wide as it has become
-            width, height = first.evaluate("node => [node.clientWidth, node.clientHeight]")
-            first.hover(position={"x": width * 0.25, "y": height * 0.75})
-            if tip.text_content() == wanted:
-                break
-            page.mouse.move(0, 0)
-            page.wait_for_timeout(100)
-        assert tip.text_content() == wanted
-        first.click(position={"x": width * 0.25, "y": height * 0.75})
-        page.wait_for_selector("#stage p:has-text('patch 5:2')")
-        page.keyboard.press("ArrowUp")
-        page.wait_for_selector("#stage h3:has-text('Rollout up to layer 2')")
-        assert page.locator("#stage canvas").first.evaluate("node => node.toDataURL()") != before
-        page.screenshot(path=tmp_path / "shot.png")
-        assert problems == []
+    page = browser.new_page(viewport={"width": 1200, "height": 800})
+    problems: list[str] = []
+    page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.goto((tmp_path / "look.html").as_uri())
+    page.wait_for_selector('#stage[aria-busy=false] > .view[data-view="picture"]:not(.pending) canvas')
+    assert page.locator("#stage h3").all_text_contents()[1] == "Rollout up to layer 1"
+    assert "[class] looks at:" in page.locator("#stage").text_content()
+    first = page.locator("#stage canvas").first
+    before = first.evaluate("node => node.toDataURL()")
+    weight = seen.block("encoder/0/weights").mean(0)[0, 2 + 4 * 6 + 1]
+    tip, wanted = page.locator("#stage .tooltip").first, f"row 5, column 2: {weight:.4f}"
+    for _ in range(50):  # a page that has just been laid out draws its view again, as wide as it has become
+        width, height = first.evaluate("node => [node.clientWidth, node.clientHeight]")
+        first.hover(position={"x": width * 0.25, "y": height * 0.75})
+        if tip.text_content() == wanted:
+            break
+        page.mouse.move(0, 0)
+        page.wait_for_timeout(100)
+    assert tip.text_content() == wanted
+    first.click(position={"x": width * 0.25, "y": height * 0.75})
+    page.wait_for_selector("#stage p:has-text('patch 5:2')")
+    page.keyboard.press("ArrowUp")
+    page.wait_for_selector("#stage h3:has-text('Rollout up to layer 2')")
+    assert page.locator("#stage canvas").first.evaluate("node => node.toDataURL()") != before
+    page.screenshot(path=tmp_path / "shot.png")
+    assert problems == []

@@ -3,28 +3,16 @@
 import numpy as np
 import page_looks as made
 import pytest
-from page_fixtures import cell, chosen, opened_browser, opened_page, press, said, serving, settle, show, weights
+from page_fixtures import cell, chosen, press, said, serving, settle, show, weights
 
 KINDS = ["encoder", "decoder", "encoder-decoder", "recurrent", "alignment"]
 FIVE = ["matrix", "heads", "grid", "text", "rollout"]
 
 
 @pytest.fixture(scope="module")
-def browser():
-    with opened_browser() as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
 def served():
     with serving({name: made.LOOKS[name]() for name in [*KINDS, "hostile"]}) as server:
         yield server
-
-
-@pytest.fixture
-def page(browser, served):
-    with opened_page(browser, served) as opened:
-        yield opened
 
 
 # ---- every view, for every kind -------------------------------------------------------------------------------------

@@ -5,16 +5,10 @@ import statistics
 import numpy as np
 import page_looks as made
 import pytest
-from page_fixtures import cell, chosen, opened_browser, opened_page, press, serving, settle, show, weights
+from page_fixtures import cell, chosen, opened_page, press, serving, settle, show, weights
 from page_looks import HOSTILE
 
 VIEWS = ["matrix", "heads", "grid", "text", "rollout", "dimensions", "number", "compare", "states"]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with opened_browser() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")
@@ -22,12 +16,6 @@ def served():
     names = ("encoder", "decoder", "encoder-decoder", "hostile")
     with serving({name: made.LOOKS[name]() for name in names}) as server:
         yield server
-
-
-@pytest.fixture
-def page(browser, served):
-    with opened_page(browser, served) as opened:
-        yield opened
 
 
 def test_keys(page, served):

@@ -9,7 +9,7 @@ import numpy as np
 import page_looks
 import pytest
 import views_fixtures
-from page_fixtures import Served, opened_browser, opened_page, serving, show
+from page_fixtures import Served, serving, show
 from page_looks import HOSTILE, softmax
 from views_fixtures import choose, number
 
@@ -22,13 +22,6 @@ def served():
     makers = {name: page_looks.LOOKS[name] for name in names} | views_fixtures.LOOKS
     with serving({name: make() for name, make in makers.items()}) as server:
         yield server
-
-
-@pytest.fixture(scope="module")
-def one_page(served):
-    with opened_browser() as browser, opened_page(browser, served) as opened:
-        opened.set_default_timeout(5000)
-        yield opened
 
 
 @pytest.fixture

@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 
 import pytest
-import torch
+from players import played
 
 from benchmarks import generate, translate, translators, writers, writing
 from benchmarks.contest import compare
 from benchmarks.copying import captions, lay_out
 from benchmarks.plan import Plan
 from benchmarks.translators import by_length, cut, shown
-from regard.commands.bench import bench
 from regard.decoding.beam import Beam
 from regard.decoding.sample import GREEDY
 from regard.errors import Problem
 from regard.tasks.translate import Translator
 
-torch.set_num_threads(1)
 pytest.importorskip("sentencepiece", reason="SentencePiece is not installed: pip install 'regard[spm]'")
 TINY = {"vocab": 900, "layers": 2, "width": 512, "heads": 8, "inner": 64}  # wide, or it could not tell words apart
 
@@ -49,29 +47,6 @@ def test_captions_are_as_long_as_multi30ks():
     assert lengths[2000] == 11 and abs(sum(lengths) / 4000 - 11.9) < 0.3 and lengths[-1] <= 37
 
 
-class Heard:
-    """What a contender would have told the contest."""
-
-    def __init__(self):
-        self.outputs, self.tokens = [], []
-
-    def show(self, outputs):
-        self.outputs = outputs
-
-    def begin(self):
-        self.begun = True
-
-    def end(self, tokens):
-        assert self.begun
-        self.tokens.append(tokens)
-
-
-def heard(work, plan: Plan) -> Heard:
-    turns = Heard()
-    work(plan, turns)
-    return turns
-
-
 @pytest.mark.parametrize("beams", [1, 3])
 @pytest.mark.parametrize("peer", ["transformers", "ctranslate2"])
 def test_translators_agree(copying, texts, tmp_path, peer, beams):
@@ -79,9 +54,10 @@ def test_translators_agree(copying, texts, tmp_path, peer, beams):
         pytest.importorskip(needed, reason=f"{needed} is not installed")
     (tmp_path / "texts.json").write_text(json.dumps(texts[:64]))
     plan = Plan(str(copying), str(tmp_path / "texts.json"), "cpu", 1, 8, 2, 2, beams=beams)
-    ours, theirs = heard(translators.CONTENDERS["regard"], plan), heard(translators.CONTENDERS[peer], plan)
-    assert compare("regard", ours.outputs, peer, theirs.outputs) == 0
-    assert ours.tokens == theirs.tokens and len(ours.tokens) == 2 and min(ours.tokens) > 16
+    (shown, *ours), (theirs, *laps) = (played(translators.CONTENDERS[name], plan) for name in ("regard", peer))
+    assert compare("regard", shown, peer, theirs) == 0
+    counts = [one.tokens for one in ours]
+    assert counts == [one.tokens for one in laps] and len(counts) == 2 and min(counts) > 16
 
 
 def test_writers_agree(tmp_path):
@@ -90,15 +66,16 @@ def test_writers_agree(tmp_path):
     generate.lay_out(tmp_path / "model", "gpt2-tiny", prompts)
     (tmp_path / "prompts.json").write_text(json.dumps(prompts))
     plan = Plan(str(tmp_path / "model"), str(tmp_path / "prompts.json"), "cpu", 1, 3, 2, 2, most=5)
-    ours, theirs = (heard(writers.CONTENDERS[name], plan) for name in ("regard", "transformers"))
-    assert compare("regard", ours.outputs, "transformers", theirs.outputs) == 0
-    assert ours.tokens == theirs.tokens == [30, 30]
+    (shown, *ours), (theirs, *laps) = (played(writers.CONTENDERS[name], plan) for name in ("regard", "transformers"))
+    assert compare("regard", shown, "transformers", theirs) == 0
+    assert [one.tokens for one in ours] == [one.tokens for one in laps] == [30, 30]
 
 
-def test_the_command_prints_a_table_and_writes_json(tmp_path, capfd):
+def test_a_table_is_printed_and_json_written(tmp_path, monkeypatch, capfd):
     out = tmp_path / "out.json"
     words = ["--model", "gpt2-tiny", "--prompts", 3, "--most", 5, "--threads", 1, "--repetitions", 1, "--out", out]
-    assert bench("generate", [str(word) for word in [*words, "--rows", "regard"]]) == 0
+    monkeypatch.setattr("sys.argv", ["bench", *map(str, words), "--rows", "regard"])
+    writing.run(generate.bench, generate.options())
     load, heading, line, _ = capfd.readouterr().out.split("\n")[:4]
     assert load == "3 prompts" and "real tokens/s" in heading and line.startswith("regard")
     told = json.loads(out.read_text())

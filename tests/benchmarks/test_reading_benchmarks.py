@@ -4,31 +4,16 @@ import json
 from pathlib import Path
 
 import pytest
+from players import played
 
 from benchmarks import cutters, embed, embedders, memory, mixed, peaks, tokenize, writing
-from benchmarks.contest import Stretch, Turns, compare
+from benchmarks.contest import Stretch, compare
 from benchmarks.memory import rows_of
 from benchmarks.plan import Plan
 from benchmarks.reporting import compared, table
 from regard.cli.measuring import bench_app
 from regard.commands.bench import BENCHMARKS
 from regard.errors import Problem
-
-
-class Recorded(Turns):
-    """A contender's side, where nobody else takes turns."""
-
-    def __init__(self):
-        self.on_gpu, self.outputs, self.tokens = False, [], []
-
-    def show(self, outputs):
-        self.outputs = outputs
-
-    def begin(self):
-        self.start = self.now()
-
-    def end(self, tokens):
-        self.tokens.append(tokens)
 
 
 @pytest.fixture
@@ -89,11 +74,12 @@ def test_all_compute_the_same(contenders, small_bert, texts, tmp_path, monkeypat
     for name in {name.removesuffix("-sorted") for name in contenders} - {"regard"}:
         pytest.importorskip(name.replace("-", "_"), reason=f"{name} is not installed")
     written = mixed.written(texts.read_text().split("\n\n")[0].splitlines(), tmp_path / "texts.json")
-    found = {name: Recorded() for name in contenders}
+    plan = Plan(str(small_bert), written, "cpu", 1, batch=2, steps=1, stretches=2)
+    shown, *ours = played(contenders["regard"], plan)
     for name, work in contenders.items():
-        work(Plan(str(small_bert), written, "cpu", 1, batch=2, steps=1, stretches=2), found[name])
-        assert compare("regard", found["regard"].outputs, name, found[name].outputs) < 1e-5
-        assert found[name].tokens == found["regard"].tokens and len(found[name].tokens) == 2
+        theirs, *stretches = played(work, plan)
+        assert compare("regard", shown, name, theirs) < 1e-5
+        assert [one.tokens for one in stretches] == [one.tokens for one in ours] and len(stretches) == 2
 
 
 def test_more_texts_than_there_are_cannot_be_had(texts):

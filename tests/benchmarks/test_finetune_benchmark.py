@@ -5,9 +5,9 @@ from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
 import pytest
-from contenders import counting, failing
+from players import counting, failing, played
 
-from benchmarks import finetune, texts
+from benchmarks import finetune, ours, texts
 from benchmarks.contest import Contender, Stretch, check_tokens, compare, contest
 from benchmarks.layout import lay_out
 from benchmarks.plan import Plan
@@ -34,17 +34,29 @@ def small(small_bert, tmp_path) -> list[str]:
     return [str(word) for word in [*words, "--repetitions", 2, "--out", tmp_path / "out.json"]]
 
 
-def test_the_command_prints_a_table_and_writes_json(small, tmp_path, capfd):
-    peers = ["trainer"] if all(map(has, finetune.NEEDED)) else []
-    assert bench("finetune", [*small, "--rows", "regard", *peers]) == 0
+def test_a_table_is_printed_and_json_written(small, tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr("sys.argv", ["bench", *small, "--rows", "regard", "regard-plain"])
+    finetune.main()
     heading, *lines = capfd.readouterr().out.splitlines()
-    assert "real tokens/s" in heading and [line.split()[0] for line in lines] == ["regard", *peers]
+    assert "real tokens/s" in heading and [line.split()[0] for line in lines] == ["regard", "regard-plain"]
     told = json.loads((tmp_path / "out.json").read_text())
     assert told["command"].startswith("regard bench finetune --model") and told["versions"]["torch"]
     assert told["settings"]["batch"] == 4 and told["device"] == "CPU, 1 threads"
     for row in told["rows"].values():
         assert len(row["stretches"]) == 2 and all(stretch["tokens"] > 0 for stretch in row["stretches"])
         assert row["tokens_per_second"][0] > 0
+
+
+@pytest.mark.skipif(not all(map(has, finetune.NEEDED)), reason="the Trainer is not installed")
+def test_the_trainer_computes_the_same(small_bert, small, tmp_path):
+    from benchmarks import trainer
+
+    where = str(tmp_path / "model"), str(tmp_path / "examples.jsonl")
+    plan = Plan(*where, "cpu", 1, batch=4, steps=2, stretches=2)
+    lay_out(plan, str(small_bert), tmp_path / "data.tsv")
+    (shown, *stretches), (theirs, *laps) = played(ours.finetune, plan), played(trainer.finetune, plan)
+    assert compare("regard", shown, "trainer", theirs) < 1e-5
+    assert [one.tokens for one in stretches] == [one.tokens for one in laps] and len(laps) == 2
 
 
 @pytest.mark.skipif(has("accelerate"), reason="the Trainer can be had here")
@@ -87,7 +99,7 @@ def test_made_lengths_are_those_of_sst2():
 def test_contenders_take_turns():
     plan, said = Plan("", "", "cpu", 1, 1, 1, stretches=3), []
     found = contest([("one", counting, plan), ("other", counting, plan)], said.append)
-    assert [[stretch.tokens for stretch in found[name]] for name in ("one", "other")] == [[10, 20, 30]] * 2
+    assert [[stretch.tokens for stretch in found[name]] for name in ("one", "other")] == [[1, 2, 3]] * 2
     assert [line.split(":")[1].split(",")[0].strip() for line in said] == ["one", "other"] * 3
 
 
