@@ -26,7 +26,7 @@ from recipes.run_facts import commit, data_folder, device_name
 
 DATA = "cifar10-jpg/cifar10-jpg.tar.xz"
 CUT = {"degrees": 0.0, "recolour": 0.0, "blend": 0.0, "cut": 1.0, "mixed": 0.5, "erase": 0.0}  # for a teacher
-LONG = {"epochs": 150, "batch": 256, "rate": 1e-3, "weight_decay": 0.05}
+LONG = {"epochs": 200, "batch": 512, "rate": 1e-3, "weight_decay": 0.05}
 PARTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # preset, what it is called in the table, its settings
     "teacher": (
         "convolutional", "Convolutional, nine layers", {"epochs": 80, "batch": 512, "rate": 2e-3, "augment": CUT},

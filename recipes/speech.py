@@ -23,7 +23,9 @@ letters are likeliest to spell (digit error rate, which guessing makes 90): on s
 labelled recordings themselves, where it must be about 0.  The probe is a linear classifier of the digit from the states
 of a layer, as they are, averaged over each third of a recording: what pretraining is worth before any letter.
 `--set` tries other settings of the model in pretraining, such as `--set spans.length=20`, in another `--out`.
-Not yet run at full size as it is now: its time and scores are still to be told.
+On one H200, beside other runs: five and a half minutes of pretraining and eighteen fine-tunings of about one.  Digit
+errors of speakers never heard, mean of three seeds, pretrained / from nothing: 10 labels 51 / 64, 30 labels 28 / 52,
+100 labels 20 / 31.
 """
 
 from __future__ import annotations

@@ -25,7 +25,8 @@ def look(
     inside = tl.arange(0, WIDE)
     real = inside < SIZE
     part = query * row + head * SIZE + inside
-    asked = tl.load(q + part, mask=real, other=0.0).to(tl.float32) * scale
+    # cast again: to compiled code a number of Python's, as the scale is, has double precision
+    asked = (tl.load(q + part, mask=real, other=0.0).to(tl.float32) * scale).to(tl.float32)
     first = (mine // BEAMS) * sentence + head * SIZE
     bias += query * bias_row + head * bias_head
     count = tl.minimum(tl.load(filled + mine), longest).to(tl.int32)

@@ -41,6 +41,9 @@ def train_image(
     crop: Annotated[Crop, Option(help="none, padded or resized; by default as large as the pictures.")] = AUGMENT.crop,
     degrees: Annotated[float, Option(help="Turn and slant by up to.")] = AUGMENT.degrees,
     recolour: Annotated[float, Option(help="Brightness, contrast, colour, sharpness, by up to.")] = AUGMENT.recolour,
+    changed: Annotated[
+        float, Option(help="How often a picture is turned, and how often recoloured.")
+    ] = AUGMENT.changed,
     erase: Annotated[float, Option(help="How often a rectangle is erased.")] = AUGMENT.erase,
     blend: Annotated[float, Option(help="Mixup's strength; 0: none.")] = AUGMENT.blend,
     cut: Annotated[float, Option(help="CutMix's strength; 0: none.")] = AUGMENT.cut,
@@ -63,8 +66,8 @@ def train_image(
     from regard.commands.train import train as run
 
     augment = {
-        "flip": flip, "crop": crop, "degrees": degrees, "recolour": recolour, "erase": erase, "blend": blend,
-        "cut": cut, "mixed": mixed,
+        "flip": flip, "crop": crop, "degrees": degrees, "recolour": recolour, "changed": changed, "erase": erase,
+        "blend": blend, "cut": cut, "mixed": mixed,
     }  # fmt: skip
     files = {"dev": str(dev or ""), "test": str(test or ""), "teacher": str(teacher or "")}
     run(

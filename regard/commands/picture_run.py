@@ -18,7 +18,7 @@ from regard import __version__
 from regard.commands.picture_settings import AugmentSettings, PictureSettings
 from regard.commands.run_folder import claim
 from regard.config import to_dict
-from regard.data.augment import Augment, Bend, Erase, Flip, Mix, PaddedCrop, Recolour, ResizedCrop, Step
+from regard.data.augment import Augment, Bend, Erase, Flip, Mix, PaddedCrop, Recolour, ResizedCrop, Sometimes, Step
 from regard.data.images import Gallery
 from regard.data.picture_cache import PictureBatches, PictureCache
 from regard.errors import Problem, UsageProblem
@@ -173,11 +173,11 @@ def augment_of(settings: AugmentSettings, side: int) -> Augment:
     if s.flip:
         steps.append(Flip())
     if s.degrees:
-        steps.append(Bend(s.degrees, s.degrees / 90, s.degrees / 90))
+        steps.append(Sometimes(Bend(s.degrees, s.degrees / 90, s.degrees / 90), s.changed))
     if crop != "none":
         steps.append(PaddedCrop(max(side // 8, 1)) if crop == "padded" else ResizedCrop(side, s.least))
     if s.recolour:
-        steps.append(Recolour(s.recolour))
+        steps.append(Sometimes(Recolour(s.recolour), s.changed))
     if s.erase:
         steps.append(Erase(s.erase))
     mixes = s.mixed and (s.blend or s.cut)

@@ -38,6 +38,18 @@ def drawn(x: Tensor, low: float = 0.0, high: float = 1.0) -> Tensor:  # (B, 1, 1
 
 
 @dataclass(frozen=True)
+class Sometimes:
+    """A change of some pictures.  The others stay as they are: a small picture that is bent is blurred a little, and a
+    model that saw no other would not know sharp ones."""
+
+    step: Step
+    chance: float = 0.5
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return torch.where(drawn(x) < self.chance, self.step(x), x)
+
+
+@dataclass(frozen=True)
 class Flip:
     """Left and right exchanged, in half of the pictures."""
 

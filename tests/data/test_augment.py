@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard.data.augment import Augment, Bend, Erase, Flip, Mix, PaddedCrop, Recolour, ResizedCrop, box
+from regard.data.augment import Augment, Bend, Erase, Flip, Mix, PaddedCrop, Recolour, ResizedCrop, Sometimes, box
 
 X = torch.rand(64, 3, 8, 8, generator=torch.Generator().manual_seed(0))
 SHARES = torch.eye(4)[torch.arange(64) % 4]
@@ -43,6 +43,9 @@ def test_a_whole_crop_of_the_same_shape_changes_nothing():
 
 def test_a_picture_that_is_not_bent_or_coloured_stays():
     torch.testing.assert_close(Bend(0, 0, 0)(X), X)
+    changed = [not torch.equal(one, other) for one, other in zip(Sometimes(Bend(), 0.5)(X), X, strict=True)]
+    assert 0 < sum(changed) < len(X)
+    assert torch.equal(Sometimes(Bend(), 0.0)(X), X)
     torch.testing.assert_close(Recolour(0.0)(X), X)
 
 
