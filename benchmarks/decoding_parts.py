@@ -4,10 +4,10 @@ table, and which kernels take the time.
 Random weights in bf16; every row is written to its full length.  Speeds are of the whole: reading what stands before,
 all steps, tokens on the host.  Peers are not asked: that is `regard bench generate` and `regard bench translate`.
 
-    python -m benchmarks.probe_decoding --out probe                         # about a minute on one H200
-    python -m benchmarks.probe_decoding --variants compiled --out probe     # another: compiling
-    python -m benchmarks.probe_decoding --variants plain --out probe        # kernel by kernel
-    python -m benchmarks.probe_decoding --small --device cpu --out probe    # a dry run
+    python -m benchmarks.decoding_parts --out parts                         # about a minute on one H200
+    python -m benchmarks.decoding_parts --variants compiled --out parts     # another: compiling
+    python -m benchmarks.decoding_parts --variants plain --out parts        # kernel by kernel
+    python -m benchmarks.decoding_parts --small --device cpu --out parts    # a dry run
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def options() -> Namespace:
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--small", action="store_true", help="tiny models")
     parser.add_argument("--fewest", type=int, help="places that a step looks at, at least; as many graphs fewer")
-    parser.add_argument("--out", type=Path, default=Path("runs/probe"), help="a folder for numbers and profiles")
+    parser.add_argument("--out", type=Path, default=Path("runs/parts"), help="a folder for numbers and profiles")
     parser.add_argument("--results", type=Path, help="a folder of results, to add the medians to")
     return parser.parse_args()
 
@@ -168,19 +168,19 @@ def without(lacking: str) -> Iterator[None]:
 def main() -> None:
     asked = options()
     if asked.device != "cpu" and not torch.cuda.is_available():
-        sys.exit("probe_decoding: no GPU here; try --small --device cpu")
+        sys.exit("decoding_parts: no GPU here; try --small --device cpu")
     if asked.fewest:
         stage.FEWEST = asked.fewest
     asked.out.mkdir(parents=True, exist_ok=True)
     (asked.out / "profiles.txt").unlink(missing_ok=True)
     numbers = {"torch": torch.__version__, "rows": list(measured(asked))}
-    (asked.out / "probe.json").write_text(json.dumps(numbers, indent=1) + "\n")
+    (asked.out / "parts.json").write_text(json.dumps(numbers, indent=1) + "\n")
     for load in dict.fromkeys(row["load"] for row in numbers["rows"]) if asked.results else ():
         some = {row["variant"]: row for row in numbers["rows"] if row["load"] == load}
         rows = {
             name: {"ms": [1e3 * of(row["all"]) for of in (statistics.median, min, max)]} for name, row in some.items()
         }
-        worth(load, rows, "benchmarks.probe_decoding", asked.results)
+        worth(load, rows, "benchmarks.decoding_parts", asked.results)
 
 
 if __name__ == "__main__":

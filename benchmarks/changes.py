@@ -1,4 +1,4 @@
-"""What makes training faster, or might, each as something that can be taken out or put in, for `probe_training`.
+"""What makes training faster, or might, each as something that can be taken out or put in, for `training_parts`.
 
 What has proved itself is in the library, and is taken out here to see what it is worth; the rest is tried, not used.
 """

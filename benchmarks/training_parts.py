@@ -7,8 +7,8 @@ else would be seen.  Profiles of some rows go to profiles.txt: the kernels that 
 nothing to do, and between which kernels.  Under 120 s on one H200: what tells most comes first, and what finds no time
 is named.
 
-    python -m benchmarks.probe_training --out OUT --seconds 120
-    python -m benchmarks.probe_training --out /tmp/probe --small --steps 2 --seconds 900    (on a CPU)
+    python -m benchmarks.training_parts --out OUT --seconds 120
+    python -m benchmarks.training_parts --out /tmp/parts --small --steps 2 --seconds 900    (on a CPU)
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.copying import LENGTHS
-from benchmarks.probe_changes import (
+from benchmarks.changes import (
     Change,
     all_scores,
     compiled_embedding,
@@ -39,7 +38,8 @@ from benchmarks.probe_changes import (
     three_products,
     wide_stream,
 )
-from benchmarks.probe_profile import profile
+from benchmarks.copying import LENGTHS
+from benchmarks.profiles import profile
 from benchmarks.reporting import worth
 from regard.data.batches import rows_of
 from regard.models import ENCODERS, TRANSLATORS
@@ -291,8 +291,8 @@ def cells_alone(case: Case, steps: int) -> dict[str, Any]:
 
 
 def options() -> Namespace:
-    parser = ArgumentParser("python -m benchmarks.probe_training", description=__doc__.partition("\n")[0])
-    parser.add_argument("--out", type=Path, required=True, help="a folder for probe.json and profiles.txt")
+    parser = ArgumentParser("python -m benchmarks.training_parts", description=__doc__.partition("\n")[0])
+    parser.add_argument("--out", type=Path, required=True, help="a folder for parts.json and profiles.txt")
     parser.add_argument("--seconds", type=float, default=120.0, help="that it may take in all")
     parser.add_argument("--cases", nargs="+", help="of bert, gpt2, bert-mixed, lstm; by default all")
     parser.add_argument("--rows", nargs="+", help="names of rows; by default all")
@@ -331,7 +331,7 @@ def run(asked: Namespace) -> None:
         for name in every:
             rows = {label.partition(": ")[2]: row for label, row in found.items() if label.startswith(f"{name}: ")}
             timed = {label: spread(row) for label, row in rows.items() if "least ms" in row}
-            worth(WORDS[name], timed, "benchmarks.probe_training", asked.results)
+            worth(WORDS[name], timed, "benchmarks.training_parts", asked.results)
     print(f"{time.perf_counter() - start:.0f} s")
 
 
@@ -350,7 +350,7 @@ def told(found: dict[str, Any], label: str, measure: Callable[[], dict[str, Any]
         f"{name} {value:,.4g}" if not isinstance(value, str) else value for name, value in numbers.items()
     )
     print(f"{label:44}{words or 'no time was left'}", flush=True)
-    (out / "probe.json").write_text(json.dumps(found, indent=1) + "\n")
+    (out / "parts.json").write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":
