@@ -15,7 +15,7 @@ from regard.layers.embedding import Embedding, EmbeddingConfig
 from regard.layers.feed_forward import ACTIVATIONS
 from regard.layers.norm import in_precision
 from regard.layers.pooling import POOLINGS
-from regard.layers.stack import Stack, StackConfig, Written, one_each
+from regard.layers.stack import Stack, StackConfig, Stacked, Written, one_each
 from regard.rows import Rows, Tokens
 
 Role = Literal[  # of a head
@@ -25,21 +25,9 @@ Role = Literal[  # of a head
 
 
 @dataclass(frozen=True)
-class EncoderConfig:
+class EncoderConfig(Stacked):
     embedding: EmbeddingConfig = field(default_factory=EmbeddingConfig)
     stack: StackConfig = field(default_factory=StackConfig)
-
-    @property
-    def width(self) -> int:
-        return self.stack.block.width
-
-    @property
-    def layers(self) -> int:
-        return self.stack.layers
-
-    @property
-    def dropout(self) -> float:
-        return self.stack.block.dropout
 
 
 class Encoder(nn.Module):

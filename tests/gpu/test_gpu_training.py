@@ -126,9 +126,8 @@ def same(some: list[Tensor], others: list[Tensor]) -> bool:
     return all(torch.equal(one, other) for one, other in zip(some, others, strict=True))
 
 
-@pytest.mark.parametrize("made", MADE)
-def test_compiled_steps_are_the_same_in_few_graphs_that_never_break(made):
-    plain = MADE[made]()
+def check_compiled(plain: Asked) -> None:
+    """It learns the same compiled, in few graphs."""
     other = copy.deepcopy(plain)
     wanted = learned(plain)
     torch.compiler.reset()
@@ -138,6 +137,11 @@ def test_compiled_steps_are_the_same_in_few_graphs_that_never_break(made):
     assert found == pytest.approx(wanted, rel=2e-2)
     assert not torch._dynamo.utils.counters["graph_break"]
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] <= 4  # blocks, and the loss for one shape and for any
+
+
+@pytest.mark.parametrize("made", MADE)
+def test_compiled_steps_are_the_same_in_few_graphs_that_never_break(made):
+    check_compiled(MADE[made]())
 
 
 @pytest.mark.parametrize("fused", [False, True], ids=["plain", "fused"])
@@ -254,16 +258,7 @@ def test_queries_keys_and_values_by_one_product():
 def test_compiled_steps_of_even_rows(made, monkeypatch):
     """Rows that are equally long go by their own kernel there too, in as few graphs."""
     monkeypatch.setattr(Texts, "at", even_texts)
-    plain = MADE[made]()
-    other = copy.deepcopy(plain)
-    wanted = learned(plain)
-    torch.compiler.reset()
-    torch._dynamo.utils.counters.clear()
-    with compiled(other):
-        found = learned(other)
-    assert found == pytest.approx(wanted, rel=2e-2)
-    assert not torch._dynamo.utils.counters["graph_break"]
-    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] <= 4
+    check_compiled(MADE[made]())
 
 
 def even_texts(texts: Texts, position: int) -> Batch:
