@@ -83,14 +83,14 @@ def test_beams_are_those_of_the_plain_way(model, few, how):
 
 
 def test_bf16_by_graphs_is_bf16_without(model):
-    """Rows as probable as those of the same kernels unrecorded, in which sums may come in another order and let one of
-    two equally probable tokens win; and nearly all of what float32 says."""
+    """What is written first, of the same kernels unrecorded and of float32.  Products may be split otherwise while they
+    are recorded; in bf16 that lets another of two nearly equal tokens win, and all that follows it differs."""
     recorded = sample(Scribe(model, "bf16"), Tokens.of(SOURCES), ENDS)
     unrecorded = sample(Scribe(model, "bf16", launch="unrecorded"), Tokens.of(SOURCES), ENDS)
-    assert all(abs(one.score - other.score) < 0.05 for one, other in zip(recorded, unrecorded, strict=True))
     precise = sample(model, on_gpu(SOURCES), ENDS)
-    same = sum(one.tokens[:1] == other.tokens[:1] for one, other in zip(recorded, precise, strict=True))
-    assert same >= 0.8 * len(SOURCES)
+    for others, first in ((unrecorded, 3), (precise, 1)):
+        same = [one.tokens[:first] == other.tokens[:first] for one, other in zip(recorded, others, strict=True)]
+        assert sum(same) >= 0.8 * len(SOURCES)
 
 
 @pytest.mark.parametrize("how", [None, Beam(4)], ids=["greedy", "beams"])
