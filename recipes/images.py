@@ -82,7 +82,7 @@ def main() -> None:
     parser.add_argument("--part", choices=["all", *PARTS], default="all")
     parser.add_argument("--data", type=Path, help=f"by default {DATA} in $REGARD_DATA")
     parser.add_argument("--epochs", type=float, default=0, help="instead of the part's own")
-    parser.add_argument("--launch", choices=["graphs", "compiled", "plain"], default="graphs")
+    parser.add_argument("--launch", choices=["graphs", "compiled", "plain"], default="compiled")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--small", action="store_true", help="a dry run on a CPU")
     parser.add_argument("--out", type=Path, default=Path("runs/images"))

@@ -19,6 +19,7 @@ from regard.attention.kernels import try_kernels
 from regard.decoding.scribe import Scribe
 from regard.layers.fixed import Fixed
 from regard.layers.stack import one_each
+from regard.recording import recording
 from regard.rows import Tokens
 
 WARM_UP = 3  # steps before one is recorded: libraries make themselves ready in the first ones
@@ -94,8 +95,7 @@ class Stage:
             for _ in range(WARM_UP):
                 self.run(places)
             graph = torch.cuda.CUDAGraph()
-            # on the same stream, for what libraries made ready is for it; other threads may be at work meanwhile
-            with torch.cuda.graph(graph, self.scribe.pool, beside, capture_error_mode="thread_local"):
+            with recording(graph, self.scribe.pool, beside):
                 self.run(places)
         now.wait_stream(beside)
         self.going.copy_(going)

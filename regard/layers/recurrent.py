@@ -21,6 +21,7 @@ from regard.rows import Rows
 
 Cell = Literal["vanilla", "gru", "lstm"]
 CELLS = {"vanilla": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
+MOST_FILLED = 1.5  # times the tokens of rows that are made equally long
 KERNELS: dict[str, Any] = {"vanilla": torch.rnn_tanh, "gru": torch.gru, "lstm": torch.lstm}
 
 # Weights that were dropped lie apart from the others, and projections have a slower kernel on a CPU: nobody can help it
@@ -94,6 +95,14 @@ class Recurrent(nn.Module):
         whole = len(chosen) == len(rows)
         ended = ended.put(chosen) if whole else (start or self.nothing(len(rows), x)).moved(chosen, ended)
         return packed.data.index_select(0, packing.back), ended
+
+    def states(self, x: Tensor, rows: Rows, start: Hidden) -> Tensor:  # (N, W) -> (N, W)
+        """The states alone.  Where rows end is not asked, so in training they are filled up behind their ends, if that
+        is little: cuDNN launches fewer kernels for a rectangle than for rows that become fewer."""
+        filled = len(rows) * rows.longest
+        if not self.training or self.ways == 2 or not rows.total < filled <= MOST_FILLED * rows.total:
+            return self(x, rows, start)[0]
+        return rows.unpad(self.cells(rows.pad(x), self.to_cells(start))[0])
 
     def nothing(self, rows: int, x: Tensor) -> Hidden:
         """Where a row stands before its first token."""

@@ -97,7 +97,7 @@ class Seq2Seq(nn.Module):
     def forward(self, source: Tokens, target: Tokens) -> Tensor:
         """Read all of the target at once; the state that predicts the next token, for every token: (N, W)."""
         began = self.start(source)
-        states, _ = self.decoder(self.embed_target.read(target), target.rows, began.hidden)
+        states = self.decoder.states(self.embed_target.read(target), target.rows, began.hidden)
         return self.look_back(states, target.rows, began.memory)
 
     def laid_out(self, tokens: Tokens) -> Tokens:

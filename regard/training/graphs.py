@@ -21,6 +21,7 @@ from torch.autograd.function import once_differentiable
 from torch.func import functional_call
 
 from regard.layers.stack import Stack
+from regard.recording import recording
 from regard.rows import Rows
 
 LARGEST = 2**24  # numbers of a state, tokens times width: from here on kernels take longer than their launches
@@ -136,12 +137,10 @@ class Graph:
                 y = self.read()
                 self.go_back(y, torch.zeros_like(y))
         torch.cuda.current_stream(device).wait_stream(beside)
-        # on the same stream, for what libraries made ready is for it; other threads prepare the next batches meanwhile
-        how = {"pool": self.graphs.pool, "stream": beside, "capture_error_mode": "thread_local"}
-        with torch.cuda.graph(self.forwards, **how):
+        with recording(self.forwards, self.graphs.pool, beside):
             y = self.read()
         self.y, self.change = y.detach(), torch.zeros_like(y)
-        with torch.cuda.graph(self.backwards, **how):
+        with recording(self.backwards, self.graphs.pool, beside):
             self.found, self.used = self.go_back(y, self.change)
 
     def go_back(self, y: Tensor, change: Tensor) -> tuple[Tensor, list[bool]]:

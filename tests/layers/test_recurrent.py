@@ -66,6 +66,22 @@ def test_rows_equal_each_row_alone(cell, layers, two_way, lengths, started):
             torch.testing.assert_close(got_part[:, row], part, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("lengths", [[3, 4, 5, 4], [1, 9, 1], [4, 4]], ids=["filled up", "not worth it", "even"])
+@pytest.mark.parametrize("cell", CELLS)
+def test_states_alone_are_the_same(cell, lengths):
+    """And so are gradients, whether rows are filled up or not."""
+    torch.manual_seed(0)
+    layer, rows = Recurrent(RecurrentConfig(cell, WIDTH, 2)).train(), Rows.of(lengths)
+    x = torch.randn(rows.total, WIDTH, requires_grad=True)
+    start = Hidden(tuple(torch.randn(2, len(rows), WIDTH) for _ in range(2 if cell == "lstm" else 1)))
+    one, other = layer.states(x, rows, start), layer(x, rows, start)[0]
+    torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+    asked = [x, *layer.parameters()]
+    pairs = zip(*(torch.autograd.grad(states.square().sum(), asked) for states in (one, other)), strict=True)
+    for found, wanted in pairs:
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+
+
 @torch.no_grad()
 @pytest.mark.parametrize("two_way", [False, True], ids=["one way", "two ways"])
 @pytest.mark.parametrize("cell", CELLS)
