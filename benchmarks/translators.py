@@ -39,11 +39,14 @@ def shown(row: list[int]) -> list[float]:
 
 
 def regard(plan: Plan, turns: Turns, launch: Launch = "graphs") -> None:
+    """As `regard translate` does it."""
+    from regard.cli.memory import keep_freed_memory
     from regard.decoding.beam import Beam
     from regard.decoding.sample import GREEDY
     from regard.decoding.scribe import Scribe
     from regard.tasks.translate import Translator
 
+    keep_freed_memory()
     torch.set_num_threads(plan.threads)
     translator = Translator.load(plan.model, plan.device)
     translator.scribe = Scribe(translator.model, launch=launch)

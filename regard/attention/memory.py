@@ -86,7 +86,7 @@ class Room:
     select first.  It knows no gradients.
     """
 
-    keys: Tensor  # (B, T, H, D), numbers also where no place is filled
+    keys: Tensor  # (B, T, H, D), numbers up to the longest row, also where a shorter one is not filled
     values: Tensor  # (B, T, H, D)
     rows: Rows  # how many places of each row are filled
 
@@ -112,6 +112,8 @@ class Room:
         room = self if rows.longest <= self.keys.shape[1] else self.widened(2 * rows.longest)
         places = self.rows.lengths[more.rows.row] + more.rows.at + more.rows.row * room.keys.shape[1]  # (N,)
         for grid, new in ((room.keys, more.k), (room.values, more.v)):
+            if not rows.is_even:
+                grid[:, self.rows.longest : rows.longest] = 0.0
             grid.flatten(0, 1).index_copy_(0, places, new.to(grid.dtype))
         return Room(room.keys, room.values, rows)
 
@@ -131,5 +133,4 @@ class Room:
     def chosen(self, grid: Tensor, choice: Choice) -> Tensor:  # (B, T, H, D) -> (chosen, T, H, D)
         new, filled = grid.new_empty(len(choice.chosen), *grid.shape[1:]), self.rows.longest
         torch.index_select(grid[:, :filled], 0, choice.chosen, out=new[:, :filled])
-        new[:, filled:] = 0.0
         return new

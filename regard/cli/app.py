@@ -12,6 +12,7 @@ import typer
 from typer import Option
 
 from regard import __version__
+from regard.cli.memory import keep_freed_memory
 from regard.errors import Problem
 
 # plain text: in the tables of rich_markup_mode there is no room for words on 80 columns
@@ -24,6 +25,7 @@ def main() -> NoReturn:
     warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # as what is read, whatever the terminal's language
+    keep_freed_memory()
     try:
         app()
     except Problem as problem:

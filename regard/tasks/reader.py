@@ -108,11 +108,13 @@ class Reader:
         """One vector a text, in the order of the texts."""
         pooling = pooling or self.pooling
         order: list[int] = []
-        parts = [np.zeros((0, self.model.encoder.config.width), np.float32)] * (not texts)
+        parts = [torch.zeros(0, self.model.encoder.config.width)] * (not texts)
         for numbers, states, rows in self.states(self.framed([(text,) for text in texts]), layers):
             order += numbers
-            parts.append(pooling(states, rows).float().cpu().numpy())
-        return np.concatenate(parts)[np.argsort(order)]
+            parts.append(pooling(states, rows).float().to("cpu", non_blocking=True))  # it is not waited for
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        return torch.cat(parts).numpy()[np.argsort(order)]
 
     def embed_words(self, sentences: Sequence[Sequence[str]], *, layers: str | Choice = "last") -> list[np.ndarray]:
         """Of sentences cut into words, a vector for each word: that of its first piece; zeros for a word without
