@@ -26,7 +26,7 @@ from recipes.run_facts import commit, data_folder, device_name
 
 DATA = "cifar10-jpg/cifar10-jpg.tar.xz"
 CUT = {"degrees": 0.0, "recolour": 0.0, "blend": 0.0, "cut": 1.0, "mixed": 0.5, "erase": 0.0}  # for a teacher
-LONG = {"epochs": 200, "batch": 512, "rate": 1e-3, "weight_decay": 0.05}
+LONG = {"epochs": 200, "batch": 512, "rate": 1e-3, "weight_decay": 0.05, "launch": "compiled"}
 PARTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # preset, what it is called in the table, its settings
     "teacher": (
         "convolutional", "Convolutional, nine layers", {"epochs": 80, "batch": 512, "rate": 2e-3, "augment": CUT},
@@ -43,16 +43,16 @@ TINY = (*TINY, "stack.layers=1", "embedding.size=8")
 def train_one(part: str, options: Namespace) -> None:
     """Train, and tell how many of the test pictures the last weights label rightly."""
     preset, name, settings = PARTS[part]
-    settings = {**settings, **({"epochs": options.epochs} if options.epochs else {})}
+    settings = settings | {name: told for name in ("epochs", "launch") if (told := getattr(options, name))}
     if options.small:
-        settings |= {"epochs": 0.02, "batch": 32, "evaluations": 1}
+        settings |= {"epochs": 0.02, "batch": 32, "evaluations": 1, "launch": "plain"}
     if part in TAUGHT:
         settings["teacher"] = str(options.out / "teacher" / "model")
     changes = (("width=16",) if part == "teacher" else TINY) if options.small else ()
     out = options.out / part
     model = regard.train(
         "image", model=preset, out=out, cache=options.out / "pictures", set=changes, train=[f"{options.data}/train"],
-        dev=f"{options.data}/test", best="last accuracy", launch=options.launch, seed=options.seed, **settings,
+        dev=f"{options.data}/test", best="last accuracy", seed=options.seed, **settings,
     )  # fmt: skip
     tell(part, f"{name}, {settings['epochs']:g} epochs", model, last(out / "metrics.jsonl"), options)
 
@@ -82,7 +82,7 @@ def main() -> None:
     parser.add_argument("--part", choices=["all", *PARTS], default="all")
     parser.add_argument("--data", type=Path, help=f"by default {DATA} in $REGARD_DATA")
     parser.add_argument("--epochs", type=float, default=0, help="instead of the part's own")
-    parser.add_argument("--launch", choices=["graphs", "compiled", "plain"], default="compiled")
+    parser.add_argument("--launch", choices=["graphs", "compiled", "plain"], help="instead of the part's own")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--small", action="store_true", help="a dry run on a CPU")
     parser.add_argument("--out", type=Path, default=Path("runs/images"))
