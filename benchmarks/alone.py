@@ -16,9 +16,10 @@ def one_by_one(entries: Iterable[Entry], limit: float, say: Callable[[str], None
     for entry in entries:
         try:
             with ready([entry], limit) as [contender]:
-                if first and contender.outputs:  # one that shows nothing computes something else
-                    compare(*first, contender.name, contender.outputs)
-                first = first or (contender.name, contender.outputs)
+                if contender.outputs:  # one that shows nothing computes something else
+                    if first:
+                        compare(*first, contender.name, contender.outputs)
+                    first = first or (contender.name, contender.outputs)
                 found[entry[0]] = finished(contender, entry[2].stretches, say)
         except Problem as problem:
             say(f"left out: {problem}")
