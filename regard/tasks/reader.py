@@ -113,7 +113,7 @@ class Reader:
         on_gpu = self.device.type == "cuda"
         portion = PORTION if on_gpu else max(len(texts), 1)
         for first in range(0, len(texts), portion):
-            framed = self.framed([(text,) for text in texts[first : first + portion]])
+            framed = Framed.alone(self.rows_alone(texts[first : first + portion]))
             for numbers, states, rows in self.states(framed, layers):
                 order += [first + number for number in numbers]
                 parts.append(pooling(states, rows).float().to("cpu", non_blocking=True))  # it is not waited for
@@ -187,6 +187,12 @@ class Reader:
             for pair in some:
                 first, second = next(pieces), next(pieces) if len(pair) == 2 else None
                 yield self.tokenizer.frame.row(first, second, self.longest)
+
+    def rows_alone(self, texts: Sequence[str]) -> Iterator[list[list[int]]]:
+        """Likewise of texts by themselves, many at once, which takes less time for each."""
+        for start in range(0, len(texts), TOGETHER):
+            pieces = self.reading.encode_batch(list(texts[start : start + TOGETHER]))
+            yield self.tokenizer.frame.rows(pieces, self.longest)
 
     def row(self, text: str, allow: Sequence[str] = ()) -> Row:
         """A text as the model reads it: framed, and cut where the model's places end; and its segments."""
