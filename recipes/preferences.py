@@ -51,8 +51,9 @@ SHAPE = (
 LANGUAGE = {
     "objective": "next", "vocab": 10_000, "longest": 128, "budget": 65_536, "steps": 3000, "rate": 1.5e-3,
     "schedule": "cosine", "warmup": 0.05, "weight_decay": 0.1, "betas": (0.9, 0.95), "evaluate_every": 1000,
-    "save_every": 500,
+    "save_every": 500, "launch": "compiled",
 }  # fmt: skip
+SMALL = {"steps": 20, "budget": 512, "vocab": 400, "launch": "plain"}  # to see that it runs
 JUDGING = {"longest": 128, "batch": 64, "epochs": 2.0}  # of the reward model and of the classifier
 MOST = 48  # tokens to write
 PPO = {
@@ -126,7 +127,7 @@ def write(path: Path, rows: Iterable[dict[str, str]]) -> None:
 
 
 def learn_language(options: Namespace) -> None:
-    text, told = options.out / "text", settings(options, LANGUAGE, {"steps": 20, "budget": 512, "vocab": 400})
+    text, told = options.out / "text", settings(options, LANGUAGE, SMALL)
     pretrain(
         "gpt2-mini", [text / "reviews.jsonl"], dev=[text / "held-out.jsonl"], out=options.out / "lm",
         corpus=options.out / "corpus", set=options.shape, column="text", seed=options.seed, **told,
