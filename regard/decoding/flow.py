@@ -92,7 +92,7 @@ class Harvest(Flow):
     """Texts of which nobody asks before they are done: the host is told which still go.  What was written stays in its
     slot until the slot is needed; then all that is there is fetched at once."""
 
-    def __init__(self, stage: Any, texts: Sequence[Text]):
+    def __init__(self, stage: Stage, texts: Sequence[Text]):
         super().__init__(stage, texts)
         self.ripe: dict[int, Text] = {}  # by slot
 

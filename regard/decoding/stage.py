@@ -57,6 +57,10 @@ class Stage:
         """One more token of each row that is going; nothing of the others.  Over tensors that stay where they are."""
         raise NotImplementedError
 
+    def found(self, slots: Tensor) -> list[Any]:  # (n,)
+        """What was written in slots, if that stays there until it is asked for."""
+        raise NotImplementedError
+
     def run(self, places: int) -> None:
         with sdpa_kernel(KERNELS):
             self.step(places)

@@ -30,10 +30,10 @@ from regard.text.spelled import Spelled
 from regard.text.tokenizer import SETTINGS, Tokenizer
 
 BUDGET = 16_384  # tokens of a batch
-PORTION = 2048  # texts that are cut into pieces while a GPU reads those before them
 # likewise on a CPU, whose caches are to hold them from one layer to the next; with twice as many, memory is also asked
 # of the system anew at every layer, which takes a seventh of the time in float32 and a quarter in int8
 CACHED = 1024
+PORTION = 2048  # texts that are cut into pieces while a GPU reads those before them
 LONGEST = "model_max_length"  # what everyone's tokenizer_config.json calls the most pieces that are read
 Choice = Callable[[list[Tensor]], Tensor]  # of the layers, what was embedded first: (N, W) or wider
 CHOICES: dict[str, Choice] = {
