@@ -2,7 +2,7 @@
 parameters) read the same text for the same FLOPs, each asked something else, and are fine-tuned on the small tasks of
 GLUE: the lectures' picture of GLUE against compute.
 
-    REGARD_DATA=FOLDER python -m recipes.objectives --together 7
+    REGARD_DATA=FOLDER python -m recipes.objectives --together 11
 
 does it all: three budgets, three seeds of fine-tuning, side by side, since models as small as these leave
 most of a GPU idle.  A part alone is, say,
@@ -149,7 +149,13 @@ def pretrain_one(options: Namespace) -> None:
 
 
 def finetune_one(options: Namespace) -> None:
-    """Score all tasks; what was scored in an earlier call is not done again."""
+    """Score all tasks, with one seed or with all."""
+    for seed in range(options.seeds) if options.seed is None else [options.seed]:
+        finetune_by(Namespace(**vars(options) | {"seed": seed}))
+
+
+def finetune_by(options: Namespace) -> None:
+    """With a seed; what was scored in an earlier call is not done again."""
     row = NOTHING if options.model == "nothing" else ROWS[options.model]
     place = run_folder(options).with_name(f"{run_folder(options).name}-scores-{options.seed}.json")
     found: dict[str, float] = json.loads(place.read_text()) if place.exists() else {}
@@ -339,14 +345,21 @@ def run_folder(options: Namespace) -> Path:
 
 
 def everything(options: Namespace) -> None:
-    """All parts, each in a process of its own: those that need nothing of each other side by side, large ones first."""
+    """All parts, each in a process of its own: models side by side, those with the largest budgets first."""
     budgets = [str(flops) for flops in sorted(options.budgets, reverse=True)]
     models = [("--model", model, "--flops", flops) for flops in budgets for model in ROWS]
-    seeds = [("--seed", str(seed)) for seed in range(options.seeds)]
-    tuned = [("finetune", *model, *seed) for model in [*models, ("--model", "nothing")] for seed in seeds]
-    for parts in ([("text",)], [("costs",)], [("pretrain", *model) for model in models], tuned, [("draw",)]):
-        with ThreadPoolExecutor(options.together) as pool:
-            list(pool.map(lambda part: alone(options, *part), parts))
+    alone(options, "text")
+    alone(options, "costs")
+    with ThreadPoolExecutor(options.together) as pool:
+        list(pool.map(lambda model: learned(options, *model), [*models, ("--model", "nothing")]))
+    alone(options, "draw")
+
+
+def learned(options: Namespace, *model: str) -> None:
+    """One model from its first step to its scores."""
+    if "nothing" not in model:
+        alone(options, "pretrain", *model)
+    alone(options, "finetune", *model)
 
 
 def alone(options: Namespace, part: str, *words: str) -> None:
@@ -377,7 +390,7 @@ def main() -> None:
     parser.add_argument("--part", choices=PARTS, default="all")
     parser.add_argument("--model", choices=[*ROWS, "nothing"], default="nothing", help="of a part")
     parser.add_argument("--flops", type=float, default=BUDGETS[0], help="to spend on pretraining, of a part")
-    parser.add_argument("--seed", type=int, default=0, help="of fine-tuning")
+    parser.add_argument("--seed", type=int, help="of fine-tuning; by default all of them")
     parser.add_argument("--together", type=int, default=1, help="runs side by side")
     parser.add_argument("--out", type=Path, default=Path("runs/objectives"))
     parser.add_argument("--results", type=Path, default=RESULTS, help="where the numbers go")
