@@ -5,7 +5,7 @@ Letters: M keys of all rows together, B rows, T places of a row, H heads, D size
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -128,9 +128,27 @@ class Room:
         if choice.is_all(self.rows):
             return self
         _, rows = choice.tokens_of(self.rows)
-        return Room(self.chosen(self.keys, choice), self.chosen(self.values, choice), rows)
+        return replace(self, keys=self.chosen(self.keys, choice), values=self.chosen(self.values, choice), rows=rows)
 
     def chosen(self, grid: Tensor, choice: Choice) -> Tensor:  # (B, T, H, D) -> (chosen, T, H, D)
         new, filled = grid.new_empty(len(choice.chosen), *grid.shape[1:]), self.rows.longest
         torch.index_select(grid[:, :filled], 0, choice.chosen, out=new[:, :filled])
         return new
+
+
+@dataclass(frozen=True, eq=False)
+class Still(Room):
+    """One that many steps look at and none makes longer: its grids are views of (B, H, D, T), of which a CPU can make
+    products as they lie."""
+
+    @classmethod
+    def of(cls, memory: Memory | Room) -> Still:
+        room = memory if isinstance(memory, Room) else Room.of(memory)
+        keys, values = (grid.movedim(1, -1).contiguous().movedim(-1, 1) for grid in (room.keys, room.values))
+        return cls(keys, values, room.rows)
+
+    def grown(self, more: Memory, rows: Rows | None = None) -> Room:
+        return Room(self.keys.contiguous(), self.values.contiguous(), self.rows).grown(more, rows)
+
+    def chosen(self, grid: Tensor, choice: Choice) -> Tensor:  # (B, T, H, D) -> (chosen, T, H, D)
+        return grid.movedim(1, -1).index_select(0, choice.chosen).movedim(-1, 1)

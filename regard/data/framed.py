@@ -33,6 +33,12 @@ class Framed:
             parts.append((Ragged.of([ids for ids, _ in some]), Ragged.of([types for _, types in some])))
         return cls(Ragged.join([ids for ids, _ in parts]), Ragged.join([types for _, types in parts]))
 
+    @classmethod
+    def alone(cls, parts: Iterable[list[list[int]]]) -> Framed:
+        """Rows of one text each, in portions."""
+        ids = Ragged.join([Ragged.of([]), *map(Ragged.of, parts)])
+        return cls(ids, Ragged(np.zeros_like(ids.ids), ids.offsets))
+
     def __len__(self) -> int:
         return len(self.ids)
 

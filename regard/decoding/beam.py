@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.attention.memory import Choice
+from regard.attention.memory import Choice, Memory, Room, Still
 from regard.decoding.beams import search_all
 from regard.decoding.decoder import Decoder, Ends, Hypothesis
 from regard.decoding.scribe import Scribe
@@ -62,5 +62,12 @@ def first_step(model: Decoder, source: Tokens, tokens: Tensor) -> tuple[Tensor, 
         return model.step(tokens.flatten(), state)
     logits, state = model.step(tokens[:, 0], Written(state.traces, state.at[::beams]))
     choice = Choice(torch.arange(len(tokens), device=tokens.device).repeat_interleave(beams))
-    traces = [Trace(trace.own and trace.own.select(choice), trace.source) for trace in state.traces]
-    return logits, Written(traces, state.at[choice.chosen])
+    owns = [trace.own and trace.own.select(choice) for trace in state.traces]
+    sources = [laid_out(trace.source) for trace in state.traces]
+    return logits, Written(list(map(Trace, owns, sources)), state.at[choice.chosen])
+
+
+def laid_out(source: Memory | Room | None) -> Memory | Room | None:
+    """As beams look at it.  Kernels of a GPU, and those for half precision, read it as it lies."""
+    can = isinstance(source, Room) and source.keys.device.type == "cpu" and source.keys.dtype == torch.float32
+    return Still.of(source) if source and can else source

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.decoding.decoder import Ends, Hypothesis, index_of
-from regard.decoding.flow import Flow, Text, groups
+from regard.decoding.flow import Harvest, Text, groups
 from regard.decoding.scribe import Scribe
 from regard.decoding.search import Beam, Search
 from regard.decoding.stage import Stage
@@ -33,31 +33,8 @@ class Beams(Stage):
         self.fixed.at.view(self.slots, -1).add_(self.going[:, None])  # one that is done stays at its last place
         self.fixed.follow(parents, places)
 
-
-class Harvest(Flow):
-    """What is found stays in its slot until the slot is needed: then all that is there is fetched at once."""
-
-    def __init__(self, stage: Beams, texts: Sequence[Text]):
-        super().__init__(stage, texts)
-        self.ripe: dict[int, Text] = {}  # by slot
-
-    def leave(self, slots: Sequence[int]) -> None:
-        self.ripe |= {slot: self.active[slot] for slot in slots}
-        super().leave(slots)
-        if not self.active and not self.waiting:
-            self.fetch()
-
-    def fill(self) -> None:
-        self.fetch()
-        super().fill()
-
-    def fetch(self) -> None:
-        if not self.ripe:
-            return
-        slots = torch.tensor(list(self.ripe), device=self.stage.device)
-        for text, found in zip(self.ripe.values(), self.stage.search.found(slots), strict=True):  # type: ignore
-            text.about = found
-        self.ripe = {}
+    def found(self, slots: Tensor) -> list[list[Hypothesis]]:
+        return self.search.found(slots)
 
 
 def search_all(scribe: Scribe, source: Tokens, ends: Ends, how: Beam) -> list[list[Hypothesis]]:
@@ -67,8 +44,5 @@ def search_all(scribe: Scribe, source: Tokens, ends: Ends, how: Beam) -> list[li
     for slots, places, some in groups(scribe, texts, how.size):
         key = "beams", slots, places, ends.end, ends.never, how
         with scribe.stage(key, partial(Beams, scribe, slots, places, ends, how)) as stage:
-            for told in Harvest(stage, some).steps():
-                for text, going in told:
-                    text.done = not going
-                    text.left = 0 if text.done else text.left
+            Harvest(stage, some).run()
     return [text.about for text in texts]

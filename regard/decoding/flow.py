@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,9 +23,7 @@ class Text:
     source: Sequence[int]
     first: int
     left: int  # 0 when it has ended by itself
-    about: Any = None  # whose it is
-    tokens: list[int] = field(default_factory=list)
-    total: float = 0.0  # log-probability
+    about: Any = None  # whose it is, or what was found
     done: bool = False
     since: int = 0  # the step with which it began
 
@@ -40,25 +38,32 @@ class Flow:
         self.active: dict[int, Text] = {}  # by slot
         self.free = list(range(stage.slots))[::-1]
 
-    def steps(self) -> Iterator[list[tuple[Text, Any]]]:
-        """Of each step, what was told of every text that was being written.  Who takes it says which are done."""
+    def looks(self) -> Iterator[tuple[int, list[Any]]]:
+        """Launch steps until all is done; of each its number, and what is told of every slot."""
         while self.waiting or self.active:
             if self.waiting and (not self.active or SHARE * len(self.free) >= self.stage.slots):
                 self.fill()
             self.stage.launch(self.places())
             while len(self.stage.behind) > self.stage.lag and self.active:
-                number, told = self.stage.look()
-                some = [(slot, text) for slot, text in self.active.items() if text.since <= number]
-                yield [(text, told[slot]) for slot, text in some]
-                self.leave([slot for slot, text in some if text.done])
+                yield self.stage.look()
+
+    def steps(self) -> Iterator[list[tuple[Text, Any]]]:
+        """Of each step, what was told of every text that was being written.  Who takes it says which are done."""
+        for number, told in self.looks():
+            some = [(slot, text) for slot, text in self.active.items() if text.since <= number]
+            yield [(text, told[slot]) for slot, text in some]
+            self.leave([slot for slot, text in some if text.done])
 
     def leave(self, slots: Sequence[int]) -> None:
         """What was written there is done; of what the stage does not know, it is told."""
+        if not slots:
+            return
         if early := [slot for slot in slots if self.active[slot].left]:
             self.stage.halt(early)
         for slot in slots:
             del self.active[slot]
         self.free += slots
+        self.survey()
 
     def fill(self) -> None:
         """Let texts that wait begin, as many as there are slots for."""
@@ -70,13 +75,50 @@ class Flow:
                 texts[-1].since, tokens = self.stage.launched, tokens + len(texts[-1].source)
             self.stage.begin(torch.tensor(slots, device=self.stage.device), texts)
             self.active |= zip(slots, texts, strict=True)
+        self.survey()
+
+    def survey(self) -> None:
+        """What decides how many places a step needs, of the texts that are being written."""
+        texts, reads = self.active.values(), self.stage.scribe.reads
+        self.ahead = max((len(text.source) * reads - text.since for text in texts), default=0)
+        self.longest = 0 if reads else max((len(text.source) for text in texts), default=0)
 
     def places(self) -> int:
         """As many as a step needs: one more than the furthest text has filled, or as many as a source has."""
-        now, texts = self.stage.launched + 1, self.active.values()
-        if self.stage.scribe.reads:
-            return now + max(len(text.source) - text.since for text in texts)
-        return max(max(len(text.source) for text in texts), now - min(text.since for text in texts))
+        return max(self.longest, self.stage.launched + 1 + self.ahead)
+
+
+class Harvest(Flow):
+    """Texts of which nobody asks before they are done: the host is told which still go.  What was written stays in its
+    slot until the slot is needed; then all that is there is fetched at once."""
+
+    def __init__(self, stage: Stage, texts: Sequence[Text]):
+        super().__init__(stage, texts)
+        self.ripe: dict[int, Text] = {}  # by slot
+
+    def run(self) -> None:
+        for number, going in self.looks():
+            done = [slot for slot, text in self.active.items() if not going[slot] and text.since <= number]
+            for slot in done:
+                self.active[slot].left = 0
+            self.leave(done)
+        self.fetch()
+
+    def leave(self, slots: Sequence[int]) -> None:
+        self.ripe |= {slot: self.active[slot] for slot in slots}
+        super().leave(slots)
+
+    def fill(self) -> None:
+        self.fetch()
+        super().fill()
+
+    def fetch(self) -> None:
+        if not self.ripe:
+            return
+        slots = torch.tensor(list(self.ripe), device=self.stage.device)
+        for text, found in zip(self.ripe.values(), self.stage.found(slots), strict=True):
+            text.about = found
+        self.ripe = {}
 
 
 def groups(scribe: Scribe, texts: Sequence[Text], beams: int) -> Iterator[tuple[int, int, list[Text]]]:

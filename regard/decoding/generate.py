@@ -22,7 +22,7 @@ from regard.decoding.scribe import Scribe
 from regard.errors import UsageProblem
 from regard.layers.packed import packed
 from regard.rows import Tokens
-from regard.text.streaming import Stops, Unfolding
+from regard.text.streaming import Folded, Stops, Unfolding
 from regard.text.vocabulary import Vocabulary
 
 Why = Literal["end", "stop", "most", "places"]  # its end was written, a stop string, enough tokens; the model is full
@@ -98,11 +98,11 @@ class Piece:
 class Draft:
     """A text as it is written.  Its chance is its own: what is drawn does not depend on what is beside it."""
 
-    def __init__(self, row: int, prompt: str, ids: list[int], vocabulary: Vocabulary, how: Writing, repeat: int = 0):
+    def __init__(self, row: int, prompt: str, ids: list[int], told: Unfolding | Folded, how: Writing, repeat: int = 0):
         self.row, self.prompt, self.how = row, prompt, how
         self.ids, self.given = list(ids), len(ids)
         self.first = 0  # from where on it is read
-        self.unfolding, self.stops = Unfolding(vocabulary, ids), Stops(how.stop)
+        self.told, self.stops = told, Stops(how.stop)
         self.chance = np.random.default_rng([how.seed, repeat, *ids])
         self.text, self.log_probability = "", 0.0
         self.why: Why | None = None
@@ -113,10 +113,10 @@ class Draft:
         new = ""
         if token != limits.end:
             self.ids.append(token)
-            new = self.stops.add(self.unfolding.add(token))
+            new = self.stops.add(self.told.add(token))
         self.why = self.reason(token, limits)
         if self.why is not None:
-            new += self.stops.rest()
+            new += self.stops.add(self.told.rest()) + self.stops.rest()
         self.text += new
         done = self.written() if self.why else None
         return Piece(self.row, new, done) if new or done else None
@@ -142,12 +142,16 @@ class Draft:
         return Written(self.prompt, self.text, self.why, self.ids[self.given :], self.log_probability)
 
 
-def drafts_of(prompts: Sequence[tuple[str, list[int]]], vocabulary: Vocabulary, how: Writing) -> list[Draft]:
-    """A draft, or several, for each prompt and its ids.  A prompt that comes again draws something else."""
+def drafts_of(
+    prompts: Sequence[tuple[str, list[int]]], vocabulary: Vocabulary, how: Writing, *, streamed: bool = True
+) -> list[Draft]:
+    """A draft, or several, for each prompt and its ids.  A prompt that comes again draws something else.  Texts that
+    are not read as they are written, and in which no string is looked for, are decoded once they are done."""
     drafts, times = list[Draft](), Counter[tuple[int, ...]]()
+    unfold = Unfolding if streamed or how.stop else Folded
     for text, ids in prompts:
         for _ in range(how.samples):
-            drafts.append(Draft(len(drafts), text, ids, vocabulary, how, times[tuple(ids)]))
+            drafts.append(Draft(len(drafts), text, ids, unfold(vocabulary, ids), how, times[tuple(ids)]))
             times[tuple(ids)] += 1
     return drafts
 

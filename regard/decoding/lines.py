@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from regard.decoding.choosing import Choosing
 from regard.decoding.decoder import Ends, Hypothesis, index_of
-from regard.decoding.flow import Flow, Text, groups
+from regard.decoding.flow import Harvest, Text, groups
 from regard.decoding.scribe import Scribe
 from regard.decoding.stage import Stage
 from regard.rows import Tokens
@@ -57,37 +58,57 @@ class Lines(Stage):
             chance = self.chances.gather(1, self.count.clamp(max=self.chances.shape[1] - 1)[:, None]).squeeze(1)
         tokens, gains = self.choosing(self.logits(self.token, places), self.seen, chance)
         self.token.copy_(torch.where(self.going, tokens, self.token))
-        self.told[0].copy_(self.token)
-        self.told[1].copy_(gains)
+        self.tell(gains)
         if self.seen is not None:
             self.seen.scatter_(1, self.token[:, None], True)
         self.count.add_(self.going)
         self.going &= (self.token != self.end) & (self.count < self.limit)
         self.fixed.at.add_(self.going)  # one that is done stays at its last place: there may be no other
 
+    def tell(self, gains: Tensor) -> None:  # (S,)
+        self.told[0].copy_(self.token)
+        self.told[1].copy_(gains)
+
+
+class Kept(Lines):
+    """Those of which nobody asks before they are done."""
+
+    def __init__(self, *given: Any):
+        super().__init__(*given)
+        self.tokens = torch.zeros(self.slots, self.places + 1, dtype=torch.long, device=self.device)
+        self.total = torch.zeros(self.slots, dtype=torch.float64, device=self.device)
+        self.told = self.going
+
+    def begin(self, slots: Tensor, texts: Sequence[Text]) -> None:
+        super().begin(slots, texts)
+        self.total[slots] = 0.0
+
+    def tell(self, gains: Tensor) -> None:
+        self.tokens.scatter_(1, self.count[:, None], self.token[:, None])  # of one that is done, behind its last
+        self.total += torch.where(self.going, gains.double(), 0.0)
+
+    def found(self, slots: Tensor) -> list[Hypothesis]:
+        counts, totals = self.count[slots].tolist(), self.total[slots].tolist()
+        rows = self.tokens[slots, : max(counts)].tolist()
+        rows = [row[:count] for row, count in zip(rows, counts, strict=True)]
+        ended = [row[:-1] if row[-1] == self.end else row for row in rows]
+        return [Hypothesis(row, total, total) for row, total in zip(ended, totals, strict=True)]
+
 
 def sample_all(scribe: Scribe, source: Tokens, ends: Ends) -> list[Hypothesis]:
     """Greedily, one hypothesis for each row of the source."""
     about = zip(source.tolist(), ends.first(source).tolist(), ends.limits(source).tolist(), strict=True)
-    texts = [Text(row, first, limit - 1) for row, first, limit in about]  # where it can only end, it does
+    # where it can only end, it does
+    texts = [Text(row, first, limit - 1, about=Hypothesis([], 0.0, 0.0)) for row, first, limit in about]
     choosing = Choosing(never=ends.never, shared=True)
     for slots, places, some in groups(scribe, [text for text in texts if text.left > 0], 1):
-        with lines_of(scribe, slots, places, choosing, ends.end) as stage:
-            for told in Flow(stage, some).steps():
-                for text, (token, gain) in told:
-                    write(text, int(token), gain, ends.end)
-    return [Hypothesis(text.tokens, text.total, text.total) for text in texts]
+        with lines_of(scribe, slots, places, choosing, ends.end, Kept) as stage:
+            Harvest(stage, some).run()
+    return [text.about for text in texts]
 
 
 def lines_of(
-    scribe: Scribe, slots: int, places: int, choosing: Choosing, end: int | None
+    scribe: Scribe, slots: int, places: int, choosing: Choosing, end: int | None, kind: type[Lines] = Lines
 ) -> AbstractContextManager[Lines]:
-    key = "lines", slots, places, choosing, end
-    return scribe.stage(key, lambda: Lines(scribe, slots, places, choosing, end))
-
-
-def write(text: Text, token: int, gain: float, end: int) -> None:
-    text.total += gain
-    text.left = 0 if token == end else text.left - 1
-    text.tokens += [] if token == end else [token]
-    text.done = text.left == 0
+    key = kind, slots, places, choosing, end
+    return scribe.stage(key, lambda: kind(scribe, slots, places, choosing, end))

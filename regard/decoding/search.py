@@ -131,7 +131,8 @@ class Search:
         """The best hypotheses of these sentences, best first."""
         names = "ended", "ended_total", "ended_at", "ended_from"
         scores, totals, at, beam = (getattr(self, name)[slots, : self.how.best].cpu().numpy() for name in names)
-        rows = followed_back(at, beam, self.tokens[slots].cpu().numpy(), self.parents[slots].cpu().numpy())
+        steps = [values[slots, : at.max(initial=0)].cpu().numpy() for values in (self.tokens, self.parents)]
+        rows = followed_back(at, beam, *steps)
         parts = zip(rows.tolist(), at.tolist(), scores.tolist(), totals.tolist(), strict=True)
         return [
             [Hypothesis(row[:end], *told) for row, end, *told in zip(*part, strict=True) if told[0] > -np.inf]

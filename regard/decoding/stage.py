@@ -24,7 +24,7 @@ from regard.rows import Tokens
 
 WARM_UP = 3  # steps before one is recorded: libraries make themselves ready in the first ones
 FEWEST = 32  # places that are looked at; then twice as many, and so on
-ROOM = 2**32  # bytes of keys and values of a stage, or less on a smaller device
+SHARE, ROOM = 16, 2**32  # keys and values of a stage: a part of a GPU's memory; of a CPU's, so many bytes
 MOST = 1024  # rows of a stage
 KERNELS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]  # the others know no mask, or make a plan for every shape
 
@@ -45,8 +45,9 @@ class Stage:
         self.told: Tensor = self.going  # what the host is told of a step
         self.launched = 0  # steps
         self.behind = deque[tuple[int, Tensor, Any]]()  # of which the host has not been told yet
+        self.envelopes = list[tuple[Tensor, Any]]()  # in which it was told of earlier ones
         self.records = scribe.records
-        self.lag = 1 if self.records else 0  # steps that may be under way while the host thinks
+        self.lag = 2 if self.records else 0  # steps that may be under way while the host thinks
 
     def begin(self, slots: Tensor, texts: Sequence[Any]) -> None:  # (n,)
         """Let texts begin in slots."""
@@ -54,6 +55,10 @@ class Stage:
 
     def step(self, places: int) -> None:
         """One more token of each row that is going; nothing of the others.  Over tensors that stay where they are."""
+        raise NotImplementedError
+
+    def found(self, slots: Tensor) -> list[Any]:  # (n,)
+        """What was written in slots, if that stays there until it is asked for."""
         raise NotImplementedError
 
     def run(self, places: int) -> None:
@@ -71,18 +76,27 @@ class Stage:
         if places not in self.runs:
             self.runs[places] = self.recorded(places) if self.records else partial(self.run, places)
         self.runs[places]()
-        told, event = self.told.to("cpu", non_blocking=True, copy=True), None
-        if self.records:
-            event = torch.cuda.Event()
-            event.record()
-        self.behind.append((self.launched, told, event))
+        self.behind.append((self.launched, *self.post()))
         self.launched += 1
+
+    def post(self) -> tuple[Tensor, Any]:
+        """What the host will be told of the step, and when."""
+        if not self.records:
+            return self.told.clone(), None
+        told, event = self.envelopes.pop() if self.envelopes else self.envelope()
+        told.copy_(self.told, non_blocking=True)
+        event.record()
+        return told, event
+
+    def envelope(self) -> tuple[Tensor, Any]:
+        return torch.empty_like(self.told, device="cpu", pin_memory=True), torch.cuda.Event()
 
     def look(self) -> tuple[int, list[Any]]:
         """What the host is told of each slot in the oldest step that it does not know, and which step that is."""
         number, told, event = self.behind.popleft()
         if event is not None:
             event.synchronize()
+            self.envelopes.append((told, event))
         return number, told.T.tolist() if told.ndim > 1 else told.tolist()
 
     def recorded(self, places: int) -> Callable[[], None]:
@@ -122,6 +136,7 @@ class Stage:
     @torch.inference_mode()
     def stop(self) -> None:
         """Write no more at all."""
+        self.envelopes += [(told, event) for _, told, event in self.behind if event]
         self.behind.clear()
         self.going.fill_(False)
 
@@ -134,6 +149,6 @@ def doubled(number: int) -> int:
 def slots_for(scribe: Scribe, count: int, beams: int, places: int) -> int:
     """How many texts are written side by side: a power of two, so that few shapes are recorded."""
     bytes_each = scribe.place * places * (beams if scribe.reads else beams + 1)  # its source takes places too
-    room = min(ROOM, torch.cuda.mem_get_info(scribe.device)[1] // 16) if scribe.records else ROOM
+    room = torch.cuda.mem_get_info(scribe.device)[1] // SHARE if scribe.records else ROOM
     most = max(1, min(room // bytes_each, MOST // beams))
     return min(1 << max(count - 1, 0).bit_length(), 1 << (most.bit_length() - 1))

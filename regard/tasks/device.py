@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import nn
 
@@ -15,3 +18,17 @@ def moved(model: nn.Module, device: torch.device | str | None) -> nn.Module:
     except (RuntimeError, AssertionError) as error:  # torch's ways to say that there is none, or no room on it
         reason = str(error).splitlines()[0]
         raise UsageProblem(f"device {str(device)!r} cannot be used here ({reason}); try cpu") from error
+
+
+@contextmanager
+def settled(model: nn.Module) -> Iterator[None]:
+    """In here a model drops nothing.  One that does not learn is left alone: to tell all of its parts takes longer than
+    many a step."""
+    learns = model.training
+    if learns:
+        model.eval()
+    try:
+        yield
+    finally:
+        if learns:
+            model.train()

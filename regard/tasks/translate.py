@@ -30,7 +30,7 @@ from regard.models.folder import (
 from regard.models.published_translator import PublishedTranslator
 from regard.models.t5 import T5, new
 from regard.rows import Tokens
-from regard.tasks.device import moved
+from regard.tasks.device import moved, settled
 from regard.text.published import load_pair
 from regard.text.tokenizer import FILE, Tokenizer
 from regard.text.vocabulary import Vocabulary
@@ -163,13 +163,11 @@ class Translator:
     def decode(self, rows: list[list[int]], how: Beam | Sampling) -> list[list[Translation]]:
         """One batch, as the model sees it."""
         source = Tokens.of(rows)
-        was_training = self.model.training
-        self.model.eval()
-        if isinstance(how, Beam):
-            written = beam_search(self.scribe, source, self.ends, how)
-        else:
-            written = [[one] for one in sample(self.scribe, source, self.ends, how)]
-        self.model.train(was_training)
+        with settled(self.model):
+            if isinstance(how, Beam):
+                written = beam_search(self.scribe, source, self.ends, how)
+            else:
+                written = [[one] for one in sample(self.scribe, source, self.ends, how)]
         return [[self.translation(one) for one in row] for row in written]
 
     def translation(self, written: Hypothesis) -> Translation:

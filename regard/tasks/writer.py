@@ -85,14 +85,17 @@ class Writer(Reader):
 
     def generate(self, prompts: Sequence[str], how: Writing = WRITING) -> list[Written]:
         """What follows each prompt, in their order; of several samples, those of a prompt lie side by side."""
-        done = {piece.row: piece.done for piece in self.stream(prompts, how) if piece.done}
+        done = {piece.row: piece.done for piece in self.pieces(prompts, how, streamed=False) if piece.done}
         return [done[row] for row in range(len(done))]
 
     def stream(self, prompts: Sequence[str], how: Writing = WRITING) -> Iterator[Piece]:
         """The same, as it is written: a piece has the number of its row, and its last one all that was written."""
+        return self.pieces(prompts, how, streamed=True)
+
+    def pieces(self, prompts: Sequence[str], how: Writing, streamed: bool) -> Iterator[Piece]:
         rows = self.begun(prompts)
         kept = [self.fitted(prompt, len(row), how) for prompt, row in zip(prompts, rows, strict=True)]
-        drafts = drafts_of(list(zip(prompts, rows, strict=True)), self.tokenizer, how)
+        drafts = drafts_of(list(zip(prompts, rows, strict=True)), self.tokenizer, how, streamed=streamed)
         for draft in drafts:
             draft.first = draft.given - kept[draft.row // how.samples]
         self.model.eval()

@@ -33,6 +33,12 @@ class Frame:
             head = [*self.blank]
         return head + tail, [0] * len(head) + [second] * len(tail)
 
+    def rows(self, texts: Sequence[Ids], longest: int) -> list[list[int]]:
+        """The ids of rows of one text each, all of which are the first segment."""
+        room = len(self.cut(range(longest), None, longest)[0])
+        first, last = [*self.first], [*self.last]
+        return [[*first, *text[:room], *last] or [*self.blank] for text in texts]
+
     def around(self, texts: int = 1) -> int:
         """How many special tokens stand around one text, or two."""
         return len(self.first) + len(self.last) + (texts - 1) * len(self.between)

@@ -27,6 +27,26 @@ class Unfolding:
             self.shown = len(self.vocabulary.decode(self.ids)) - behind
         return new
 
+    def rest(self) -> str:
+        """What a character that was never finished leaves: nothing."""
+        return ""
+
+
+class Folded:
+    """The same for whoever does not read along: all of it at the end."""
+
+    def __init__(self, vocabulary: Vocabulary, ids: Sequence[int] = ()):
+        self.vocabulary, self.ids = vocabulary, list(ids[-CONTEXT:])
+        self.before = len(self.ids)
+
+    def add(self, id: int) -> str:
+        self.ids.append(id)
+        return ""
+
+    def rest(self) -> str:
+        before, text = (self.vocabulary.decode(ids) for ids in (self.ids[: self.before], self.ids))
+        return text[len(before) : len(text) - waiting(text)]
+
 
 def waiting(text: str) -> int:
     """How many characters at the end of a text may change when it goes on."""

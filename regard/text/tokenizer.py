@@ -139,7 +139,8 @@ class Tokenizer(Vocabulary):
         """The ids of each text; a special token that is allowed is read where a text spells it."""
         reader = self._reader(tuple(allow))
         encodings = reader.encode_batch_fast([whole(text) for text in texts], add_special_tokens=False)
-        return [self._only_text(encoding.ids, allow) for encoding in encodings]
+        silent = self._silent - {self._special[name] for name in allow}
+        return [self._only_text(encoding.ids, silent) for encoding in encodings]
 
     def encode_spans(self, text: str) -> tuple[list[int], Spans]:
         return self.encode_spans_batch([text])[0]
@@ -147,7 +148,7 @@ class Tokenizer(Vocabulary):
     def encode_spans_batch(self, texts: Sequence[str]) -> list[tuple[list[int], Spans]]:
         """The ids of each text, and from where to where in it each piece reaches."""
         encodings = self._inner.encode_batch([whole(text) for text in texts], add_special_tokens=False)
-        return [(self._only_text(encoding.ids), encoding.offsets) for encoding in encodings]
+        return [(self._only_text(encoding.ids, self._silent), encoding.offsets) for encoding in encodings]
 
     def encode_words(self, words: Sequence[str]) -> tuple[list[int], list[int]]:
         """The ids of a text that is cut into words, and which word each piece is of; a word may have no pieces."""
@@ -155,7 +156,7 @@ class Tokenizer(Vocabulary):
         if isinstance(self._inner.decoder, decoders.ByteLevel):  # which knows the start of a word by its space
             words = [" " + word.removeprefix(" ") if word else word for word in words]
         encoding = self._inner.encode(words, is_pretokenized=True, add_special_tokens=False)
-        return self._only_text(encoding.ids), [word for word in encoding.word_ids if word is not None]
+        return self._only_text(encoding.ids, self._silent), [word for word in encoding.word_ids if word is not None]
 
     def normalized(self, text: str) -> str:
         """A text as it is before it is cut: with one form for each letter, perhaps in lower case."""
@@ -198,9 +199,8 @@ class Tokenizer(Vocabulary):
             self._readers[allow] = _modest(tokenizers.Tokenizer.from_str(json.dumps(content)))
         return self._readers[allow]
 
-    def _only_text(self, ids: list[int], allow: Sequence[str] = ()) -> list[int]:
+    def _only_text(self, ids: list[int], silent: set[int]) -> list[int]:
         """Where a special token is a word or piece like others, a text can still spell it: then it is unknown."""
-        silent = self._silent - {self._special[name] for name in allow}
         return ids if silent.isdisjoint(ids) else [self.unknown if id in silent else id for id in ids]
 
 

@@ -7,7 +7,7 @@ import torch
 
 from regard.attention.attend import attend
 from regard.attention.mask import CAUSAL, band
-from regard.attention.memory import Choice, Memory, Room
+from regard.attention.memory import Choice, Memory, Room, Still
 from regard.attention.score import ScaledDot
 from regard.attention.step import attend_in_room
 from regard.rows import Rows
@@ -69,7 +69,17 @@ def test_rows_that_are_chosen_have_a_room_of_their_own(lengths):
     assert bool(looked_at.isfinite().all())  # what no place holds is looked at with a weight of 0, and 0 * NaN is NaN
 
 
-@pytest.mark.parametrize("kind", [Room.of, lambda memory: memory], ids=["room", "memory"])
+def test_a_memory_that_lies_still_is_the_same_memory():
+    whole, more, chosen = memory([2, 0, 3]), memory([1, 2, 0]), torch.tensor([0, 1])
+    still = Still.of(whole)
+    same(still, whole)
+    same(still.select(chosen), whole.select(chosen))
+    assert isinstance(still.select(chosen), Still)
+    same(still.grown(more), whole.grown(more))
+    same(still, whole)
+
+
+@pytest.mark.parametrize("kind", [Room.of, Still.of, lambda memory: memory], ids=["room", "still", "memory"])
 def test_all_rows_in_their_order_are_what_was_there(kind):
     whole = kind(memory([2, 0, 3]))
     assert whole.select(torch.arange(3)) is whole
@@ -90,6 +100,7 @@ def test_attention_in_a_room_is_attention(lengths, queries, mask):
     room = Room.of(whole).widened(9)
     q, bias = torch.randn(rows.total, 2, 4), torch.randn(1, 2, rows.longest, whole.rows.longest)
     for added in (None, bias):
-        got = attend_in_room(q, room, rows, score=score, mask=mask, bias=added)
         wanted = attend(q, whole, rows, score=score, mask=mask, bias=added)
-        torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-6)
+        for one in (room, Still.of(room)):
+            got = attend_in_room(q, one, rows, score=score, mask=mask, bias=added)
+            torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-6)

@@ -53,12 +53,15 @@ def write(request, model, tokenizer):
 
 def written_by(model, tokenizer, prompts: list[str], how: Writing, end: int | None = None) -> list[Written]:
     limits = Limits(end, PLACES, tokenizer.size)
-    drafts = drafts_of([(prompt, tokenizer.encode(prompt)) for prompt in prompts], tokenizer, how)
+    prompted = [(prompt, tokenizer.encode(prompt)) for prompt in prompts]
+    drafts = drafts_of(prompted, tokenizer, how)
     pieces = list(generate(model, drafts, limits, how))
     done = {piece.row: piece.done for piece in pieces if piece.done}
     for row, one in done.items():
         assert "".join(piece.text for piece in pieces if piece.row == row) == one.text
         assert [piece.done is not None for piece in pieces if piece.row == row][-1]
+    at_once = generate(model, drafts_of(prompted, tokenizer, how, streamed=False), limits, how)
+    assert {piece.row: piece.done for piece in at_once if piece.done} == done, "nobody reads along"
     return [done[row] for row in range(len(prompts) * how.samples)]
 
 

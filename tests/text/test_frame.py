@@ -40,3 +40,12 @@ def test_no_room_for_the_special_tokens():
         BERT.row([7], longest=1)
     with pytest.raises(UsageProblem, match=r"a row of 3 .* 4 or more"):
         ROBERTA.row([7], [8], 3)
+
+
+@pytest.mark.parametrize(
+    "frame", [Frame((1,), (2,), (2,), True), Frame((), (), (), False, (3,)), Frame((), (2,), (2,), False)]
+)
+def test_many_rows_are_what_each_is(frame):
+    texts = [[7, 8, 9], [], [5], [4, 5, 6, 7, 8]]
+    assert frame.rows(texts, 4) == [frame.row(text, longest=4)[0] for text in texts]
+    assert not any(sum(frame.row(text)[1]) for text in texts), "all of the first segment"

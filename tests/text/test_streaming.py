@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from regard.text.streaming import CONTEXT, Stops, Unfolding
+from regard.text.streaming import CONTEXT, Folded, Stops, Unfolding
 from regard.text.tokenizer import Tokenizer
 
 LINES = ["the cat sat on the mat", "Grüße, café €5 🙂!", "漢字 and dogs\tand cats."] * 4
@@ -28,6 +28,14 @@ def test_parts_joined_are_the_text(tokenizers, kind, cut):
     parts = [unfolding.add(id) for id in ids[cut:]]
     assert "".join(parts) == tokenizer.decode(ids)[len(tokenizer.decode(ids[:cut])) :]
     assert len(unfolding.ids) <= 2 * CONTEXT, "a long text would take longer and longer"
+    assert folded(tokenizer, ids, cut) == "".join(parts)
+
+
+def folded(tokenizer, ids, cut):
+    """What is told once all has been written."""
+    text = Folded(tokenizer, ids[:cut])
+    assert not any(text.add(id) for id in ids[cut:])
+    return text.rest()
 
 
 def test_half_a_character_is_never_shown():
@@ -57,6 +65,7 @@ def test_any_bytes_come_out_as_they_decode(ids, cut):
     if not before.endswith("\ufffd"):  # a prompt is a text, and so ends with a whole character
         assert (before + written).rstrip("\ufffd") == whole.rstrip("\ufffd")
         assert whole.startswith(before + written)
+        assert folded(tokenizer, ids, cut) == written
 
 
 BYTES = Tokenizer.train("byte-bpe", ["plain"], 259)
