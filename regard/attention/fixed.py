@@ -139,8 +139,8 @@ class FixedRoom(Room):
             grid[:, :filled].index_copy_(0, slots, grown.to(grid.dtype))
 
     def clear(self, slots: Tensor) -> None:
-        """Zeros, which say nothing to whoever looks at them."""
-        for grid in (self.keys, self.values):
+        """Zeros, which say nothing to whoever looks at them.  Our kernel looks at what is filled, and at no more."""
+        for grid in () if one_query_can(self.keys) else (self.keys, self.values):
             grid.index_fill_(0, slots, 0.0)
 
     def select(self, choice: Choice | Tensor) -> Room:

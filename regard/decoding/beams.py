@@ -24,9 +24,10 @@ class Beams(Stage):
         self.held += [index_of(ends.never, self.device)]
 
     def begin(self, slots: Tensor, texts: Sequence[Text]) -> None:
+        first, left = ([getattr(text, name) for text in texts] for name in ("first", "left"))
+        token, limits = torch.tensor([first, left], device=self.device)  # before the reading, which it would wait for
         self.read(slots, [text.source for text in texts])
-        first, limits = ([getattr(text, name) for text in texts] for name in ("first", "left"))
-        self.search.begin(slots, torch.tensor(first, device=self.device), torch.tensor(limits, device=self.device))
+        self.search.begin(slots, token, limits)
 
     def step(self, places: int) -> None:
         parents = self.search.extend(self.logits(self.search.token.flatten(), places))

@@ -39,10 +39,13 @@ class Lines(Stage):
         self.seen = torch.zeros(slots, vocab, dtype=torch.bool, device=self.device) if penalized else None
 
     def begin(self, slots: Tensor, texts: Sequence[Text]) -> None:
+        first, left = ([getattr(text, name) for text in texts] for name in ("first", "left"))
+        token, limit = torch.tensor([first, left], device=self.device)  # before the reading, which it would wait for
         self.read(slots, [text.source for text in texts])
-        self.token[slots] = torch.tensor([text.first for text in texts], device=self.device)
-        self.limit[slots] = torch.tensor([text.left for text in texts], device=self.device)
-        self.count[slots], self.going[slots] = 0, True
+        self.token.index_copy_(0, slots, token)
+        self.limit.index_copy_(0, slots, limit)
+        self.count.index_fill_(0, slots, 0)
+        self.going.index_fill_(0, slots, True)
         if self.chances is not None:
             drawn = [np.resize(text.about.chance.random(text.left), self.chances.shape[1]) for text in texts]
             self.chances[slots] = torch.from_numpy(np.stack(drawn)).to(self.device)
@@ -81,7 +84,7 @@ class Kept(Lines):
 
     def begin(self, slots: Tensor, texts: Sequence[Text]) -> None:
         super().begin(slots, texts)
-        self.total[slots] = 0.0
+        self.total.index_fill_(0, slots, 0.0)
 
     def tell(self, gains: Tensor) -> None:
         self.tokens.scatter_(1, self.count[:, None], self.token[:, None])  # of one that is done, behind its last

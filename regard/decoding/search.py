@@ -61,11 +61,13 @@ class Search:
 
     def begin(self, slots: Tensor, first: Tensor, limits: Tensor) -> None:  # (n,) each
         """Sentences with their first tokens, in place of those at these slots."""
-        self.going[slots], self.count[slots], self.limits[slots] = True, 0, limits
-        self.total[slots] = -torch.inf
-        self.total[slots, 0] = 0.0  # all beams begin alike: let one speak
-        self.ended[slots], self.ended_total[slots] = -torch.inf, -torch.inf
-        self.token[slots] = first[:, None].expand(-1, self.how.size)
+        self.going.index_fill_(0, slots, True)
+        self.count.index_fill_(0, slots, 0)
+        self.limits.index_copy_(0, slots, limits)
+        for totals in (self.total, self.ended, self.ended_total):
+            totals.index_fill_(0, slots, -torch.inf)
+        self.total[:, 0].index_fill_(0, slots, 0.0)  # all beams begin alike: let one speak
+        self.token.index_copy_(0, slots, first[:, None].expand(-1, self.how.size))
 
     def extend(self, logits: Tensor) -> Tensor:  # (S * K, V) -> (S, K)
         """Write one more token on every beam; the beam each new one comes from.  Logits of one, (S, V), are enough of
