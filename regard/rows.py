@@ -101,7 +101,7 @@ class Rows:
     def pad(self, x: Tensor) -> Tensor:  # (N, ...) -> (B, T, ...)
         """The rectangle some kernels need; zeros where there is no token."""
         if not self.is_even:
-            x = x.new_zeros(len(self) * self.longest, *x.shape[1:]).index_copy(0, self.slots, x)
+            x = x.new_zeros(len(self) * self.longest, *x.shape[1:]).index_copy_(0, self.slots, x)
         return x.view(len(self), self.longest, *x.shape[1:])
 
     def unpad(self, x: Tensor) -> Tensor:  # (B, T, ...) -> (N, ...)

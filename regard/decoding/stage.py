@@ -149,6 +149,6 @@ def doubled(number: int) -> int:
 def slots_for(scribe: Scribe, count: int, beams: int, places: int) -> int:
     """How many texts are written side by side: a power of two, so that few shapes are recorded."""
     bytes_each = scribe.place * places * (beams if scribe.reads else beams + 1)  # its source takes places too
-    room = torch.cuda.mem_get_info(scribe.device)[1] // SHARE if scribe.records else ROOM
+    room = torch.cuda.get_device_properties(scribe.device).total_memory // SHARE if scribe.records else ROOM
     most = max(1, min(room // bytes_each, MOST // beams))
     return min(1 << max(count - 1, 0).bit_length(), 1 << (most.bit_length() - 1))
