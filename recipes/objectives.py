@@ -106,7 +106,7 @@ SPECIALS = {"encoder": ENCODER, "whole": SPECIAL, "spans": T5}
 SETTINGS = {"longest": 128, "budget": 16_384, "warmup": 0.05, "generator": 0.5}
 LATER = {"rate": 2e-4}  # of a second stage
 TUNING = {"longest": 128, "epochs": 4.0}
-BUDGETS, SEEDS, VOCABULARY = (2.5e14, 1e15, 4e15), 3, 16_000
+BUDGETS, SEEDS, VOCABULARY = (1.25e14, 5e14, 2e15), 3, 16_000
 FILES = {  # train and dev of each task
     "SST-2": ("sst2/sentence-level/train.tsv", "sst2/sentence-level/dev.tsv"),
     "CoLA": ("glue/CoLA/train.tsv.xz", "glue/CoLA/dev.tsv"),
