@@ -44,6 +44,9 @@ def train_image(
     changed: Annotated[
         float, Option(help="How often a picture is turned, and how often recoloured.")
     ] = AUGMENT.changed,
+    one_of_many: Annotated[
+        float, Option(help="How often one change of many, of any strength, is made (TrivialAugment).")
+    ] = AUGMENT.one_of_many,
     erase: Annotated[float, Option(help="How often a rectangle is erased.")] = AUGMENT.erase,
     blend: Annotated[float, Option(help="Mixup's strength; 0: none.")] = AUGMENT.blend,
     cut: Annotated[float, Option(help="CutMix's strength; 0: none.")] = AUGMENT.cut,
@@ -66,8 +69,8 @@ def train_image(
     from regard.commands.train import train as run
 
     augment = {
-        "flip": flip, "crop": crop, "degrees": degrees, "recolour": recolour, "changed": changed, "erase": erase,
-        "blend": blend, "cut": cut, "mixed": mixed,
+        "flip": flip, "crop": crop, "degrees": degrees, "recolour": recolour, "changed": changed,
+        "one_of_many": one_of_many, "erase": erase, "blend": blend, "cut": cut, "mixed": mixed,
     }  # fmt: skip
     files = {"dev": str(dev or ""), "test": str(test or ""), "teacher": str(teacher or "")}
     run(

@@ -20,6 +20,7 @@ from regard.commands.run_folder import claim
 from regard.config import to_dict
 from regard.data.augment import Augment, Bend, Erase, Flip, Mix, PaddedCrop, Recolour, ResizedCrop, Sometimes, Step
 from regard.data.images import Gallery
+from regard.data.one_of_many import OneOfMany
 from regard.data.picture_cache import PictureBatches, PictureCache
 from regard.errors import Problem, UsageProblem
 from regard.objectives.objective import Asked
@@ -178,6 +179,8 @@ def augment_of(settings: AugmentSettings, side: int) -> Augment:
         steps.append(PaddedCrop(max(side // 8, 1)) if crop == "padded" else ResizedCrop(side, s.least))
     if s.recolour:
         steps.append(Sometimes(Recolour(s.recolour), s.changed))
+    if s.one_of_many:
+        steps.append(Sometimes(OneOfMany(), s.one_of_many))
     if s.erase:
         steps.append(Erase(s.erase))
     mixes = s.mixed and (s.blend or s.cut)

@@ -118,13 +118,18 @@ class Recolour:
     strength: float = 0.5
 
     def __call__(self, x: Tensor) -> Tensor:
-        colours = zip(x.split(1, 1), GREY, strict=True) if x.shape[1] == len(GREY) else [(x, 1.0)]
-        grey = torch.stack([one * weight for one, weight in colours]).sum(0)  # (B, 1, H, W)
-        shade = grey.mean((2, 3), keepdim=True).expand_as(x)
-        others = [torch.zeros_like(x), shade, grey.expand_as(x), F.avg_pool2d(x, 3, 1, 1, count_include_pad=False)]
+        others = tints(x)
         kind = torch.randint(len(others), (len(x), 1, 1, 1), device=x.device)
         other = sum(torch.where(kind == number, one, 0.0) for number, one in enumerate(others))
         return (other + drawn(x, 1 - self.strength, 1 + self.strength) * (x - other)).clamp(0, 1)
+
+
+def tints(x: Tensor) -> list[Tensor]:  # (B, C, H, W) each
+    """Black, the mean shade of each picture, its shades of grey, a blur: towards them, and away, its colours change."""
+    colours = zip(x.split(1, 1), GREY, strict=True) if x.shape[1] == len(GREY) else [(x, 1.0)]
+    grey = torch.stack([one * weight for one, weight in colours]).sum(0)  # (B, 1, H, W)
+    shade = grey.mean((2, 3), keepdim=True).expand_as(x)
+    return [torch.zeros_like(x), shade, grey.expand_as(x), F.avg_pool2d(x, 3, 1, 1, count_include_pad=False)]
 
 
 @dataclass(frozen=True)

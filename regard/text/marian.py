@@ -37,7 +37,9 @@ class Marian(Vocabulary):
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         languages, rest = zip(*(after_language(whole(text)) for text in texts), strict=True) if texts else ((), ())
-        cut = self._cut.encode(list(rest), out_type=str, num_threads=1)  # threads take longer to start than most batches
+        cut = self._cut.encode(
+            list(rest), out_type=str, num_threads=1
+        )  # threads take longer to start than most batches
         rows = zip(languages, cut, strict=True)
         return [[self._known.get(piece, self.unknown) for piece in [*before, *pieces]] for before, pieces in rows]
 

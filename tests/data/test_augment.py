@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from regard.data.augment import Augment, Bend, Erase, Flip, Mix, PaddedCrop, Recolour, ResizedCrop, Sometimes, box
+from regard.data.one_of_many import OneOfMany, evened, stretched
 
 X = torch.rand(64, 3, 8, 8, generator=torch.Generator().manual_seed(0))
 SHARES = torch.eye(4)[torch.arange(64) % 4]
-STEPS = [Flip(), PaddedCrop(2), ResizedCrop(8), Bend(), Recolour(), Erase(1.0)]
+STEPS = [Flip(), PaddedCrop(2), ResizedCrop(8), Bend(), Recolour(), Erase(1.0), OneOfMany()]
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: type(step).__name__)
@@ -47,6 +48,28 @@ def test_a_picture_that_is_not_bent_or_coloured_stays():
     assert 0 < sum(changed) < len(X)
     assert torch.equal(Sometimes(Bend(), 0.0)(X), X)
     torch.testing.assert_close(Recolour(0.0)(X), X)
+
+
+def test_one_change_of_many_changes_most_pictures_and_none_without_strength():
+    changed = [not torch.equal(one, other) for one, other in zip(OneOfMany()(X), X, strict=True)]
+    assert len(X) / 2 < sum(changed) < len(X)
+    pale = OneOfMany(degrees=0, slant=0, move=0, tint=0, bits=0)
+    as_they_were = torch.full((len(X), 1, 1, 1), 0.5)
+    for kind in range(5):
+        torch.testing.assert_close(pale.bent(X, torch.full((len(X), 1, 1, 1), kind), as_they_were), X)
+    for kind in range(4):
+        torch.testing.assert_close(pale.tinted(X, torch.full((len(X), 1, 1, 1), kind), as_they_were), X)
+    whole = (X * 255).round() / 255
+    torch.testing.assert_close(pale.shaded(whole + 1e-6, torch.zeros(len(X), 1, 1, 1), as_they_were), whole)
+
+
+def test_shades_are_stretched_and_made_equally_frequent():
+    grey = torch.full((1, 3, 4, 4), 0.25)
+    assert torch.equal(stretched(grey), grey)
+    assert stretched(X).amin((2, 3)).max() == 0 and stretched(X).amax((2, 3)).min() == 1
+    assert evened(X).flatten(2).sort(-1).values[0, 0].tolist() == [(place + 1) / 64 for place in range(64)]
+    moved = OneOfMany(move=0.25).bent(X, torch.full((64, 1, 1, 1), 3), torch.ones(64, 1, 1, 1))
+    torch.testing.assert_close(moved[..., :6], X[..., 2:])  # by a quarter of the side
 
 
 def test_a_box_takes_about_its_share():
