@@ -29,7 +29,7 @@ from regard.commands.settings import FINETUNING, PRETRAINING, TRANSLATION
 from regard.training.settings import Launch, Schedule
 
 Launching = Annotated[
-    Launch, Option(help="Of kernels on a GPU: one by one; a stack's all at once, for small batches; or compiled.")
+    Launch, Option(help="Of kernels on a GPU: one by one; a stack's all at once, for small batches; compiled; or both.")
 ]
 
 train_app = plain(help="Train a model from files.")

@@ -7,7 +7,7 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -82,11 +82,13 @@ def train(
             return run.recall() or run.go(stopping)
 
 
-def launching(asked: Asked, config: TrainingConfig, ranks: Ranks) -> AbstractContextManager:
+@contextmanager
+def launching(asked: Asked, config: TrainingConfig, ranks: Ranks) -> Iterator[None]:
     """How kernels are launched in here."""
-    if config.launch == "graphs" and device_of(asked).type == "cuda" and ranks.count == 1:
-        return replayed(asked)
-    return compiled(asked) if config.launch == "compiled" else nullcontext()
+    alone = device_of(asked).type == "cuda" and ranks.count == 1
+    fused = compiled(asked) if config.launch.startswith("compiled") else nullcontext()
+    with fused, replayed(asked) if config.launch.endswith("graphs") and alone else nullcontext():
+        yield
 
 
 class Run:

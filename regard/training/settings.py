@@ -9,7 +9,8 @@ from typing import Literal
 from regard.errors import UsageProblem
 
 HIGHEST_RATE = 10.0  # beyond it every step is noise
-Launch = Literal["plain", "graphs", "compiled"]  # kernel by kernel; on one GPU all of a stack's at once; fused
+# Of kernels: one by one; on one GPU all of a stack's at once; fused; fused, and all at once
+Launch = Literal["plain", "graphs", "compiled", "compiled-graphs"]
 Schedule = Literal["inverse-square-root", "linear", "cosine", "constant", "slanted"]
 
 

@@ -14,6 +14,7 @@ from regard.models.encoder import Encoder
 from regard.models.gpt2 import gpt2
 from regard.rows import Tokens
 from regard.text.tokenizer import ENCODER, Tokenizer
+from regard.training.compiled import compiled
 from regard.training.graphs import replayed
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -62,6 +63,16 @@ def test_states_and_gradients_are_as_without(family, precise):
     for one, other, third in zip(found, wanted, again, strict=True):  # a key's bias has a gradient of rounding alone
         assert (one - other).norm() <= near * other.norm() + rounding
         assert (one - third).norm() <= near * other.norm() + rounding
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2"])
+def test_compiled_blocks_are_recorded_too(family):
+    model, batches = encoder(family), [tokens(*[20] * 40), tokens(*[20] * 33), tokens(*[20] * 40)]
+    wanted = passed(copy.deepcopy(model), batches, False)
+    with compiled(model), replayed(model):
+        found = passed(model, batches, False)
+    rounding = 1e-7 * max(one.norm() for one in wanted)
+    assert all((a - b).norm() <= 0.05 * b.norm() + rounding for a, b in zip(found, wanted, strict=True))
 
 
 @pytest.mark.parametrize("family", CONFIGS)
