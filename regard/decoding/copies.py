@@ -44,11 +44,6 @@ def refresh(made: nn.Module, model: nn.Module) -> None:
         weight.copy_(theirs[name])
 
 
-def weights_of(model: nn.Module) -> list[Any]:
-    """As long as this is the same, so are the weights."""
-    return [(w.data_ptr(), 0 if w.is_inference() else w._version) for w in model.parameters()]
-
-
 def alike(made: nn.Module, model: nn.Module) -> bool:
     """Whether a copy has a place for each weight, on the same device."""
     pairs = zip(made.parameters(), model.parameters(), strict=False)

@@ -13,7 +13,8 @@ import torch
 from torch import nn
 
 from regard.attention.fixed import grids
-from regard.decoding.copies import alike, copied, refresh, weights_of
+from regard.decoding.copies import alike, copied, refresh
+from regard.layers.changed import marks_of
 from regard.layers.fixed import can_be_fixed
 from regard.layers.stack import Written
 from regard.rows import Tokens
@@ -59,7 +60,7 @@ class Scribe:
         """What writes: the model, or a copy of it.  One that is watched writes itself."""
         if self.precision == "float32" or self.is_watched:
             return self.model
-        weights = weights_of(self.model)
+        weights = marks_of(self.model)
         if weights != self.weights:
             if self.copy is None or not alike(self.copy, self.model):
                 self.copy = copied(self.model, compiled=self.compiles)

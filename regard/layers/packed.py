@@ -17,6 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from regard.layers.changed import mark_of
+
 ROWS = range(2, 8193)  # with one, weights are read as fast as memory goes either way; more were not tried
 SMALLEST = 2**16  # numbers of a weight
 USUAL = 64  # rows, for which weights are laid out: others do as well
@@ -54,8 +56,7 @@ LAYOUTS: dict[int, tuple[ref, tuple[int, int], Tensor]] = {}  # by a weight's id
 
 def layout_of(weight: Tensor) -> Tensor | None:
     """None where there is no room for more."""
-    state = weight.data_ptr(), weight._version  # as long as these are the same, so are the numbers
-    known = LAYOUTS.get(id(weight))
+    known, state = LAYOUTS.get(id(weight)), mark_of(weight)
     if known is None or known[0]() is not weight or known[1] != state:
         if sum(layout.numel() for *_, layout in list(LAYOUTS.values())) + weight.numel() > MOST:
             return None

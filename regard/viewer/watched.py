@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from regard.attention.score import Additive, Cosine, Dot, General, Location, ScaledDot, Score
 from regard.attention.watch import Call, joined
 from regard.errors import Problem
+from regard.layers.changed import marks_of
 from regard.layers.watching import Ran, states_of
 from regard.viewer.look import Recurring
 
@@ -105,15 +106,11 @@ def one_way(model: nn.Module, layers: Sequence[list[Ran]], side: str, prefix: st
 
 def only_while_unchanged(model: nn.Module, compute: Callable[[int], np.ndarray]) -> Callable[[int], np.ndarray]:
     """What is computed later by a model's weights is refused once they are others."""
-    then = versions(model)
+    then = marks_of(model)
 
     def asked(given: int) -> np.ndarray:
-        if versions(model) != then:
+        if marks_of(model) != then:
             raise Problem("the model has learned since it was looked at, and this had not been computed; look again")
         return compute(given)
 
     return asked
-
-
-def versions(model: nn.Module) -> int:
-    return sum(0 if weight.is_inference() else weight._version for weight in model.parameters())

@@ -54,6 +54,17 @@ def test_weights_that_change_are_laid_out_again(line):
         torch.testing.assert_close(line(x), line.bias.expand(4, -1))
 
 
+@pytest.mark.parametrize("how", [{"fused": True}, {"foreach": True}, {"foreach": False}], ids=str)
+def test_weights_that_learn_are_laid_out_again(line, how):
+    """torch does not count the steps of a fused optimizer: what was laid out once would be read for ever."""
+    optimizer, x = torch.optim.AdamW(line.parameters(), 0.1, **how), torch.randn(4, 256)
+    for _ in range(2):
+        line(x).square().sum().backward()
+        optimizer.step()
+        with packed("cpu"), torch.no_grad():
+            torch.testing.assert_close(line(x), x @ line.weight.T + line.bias, rtol=1e-4, atol=1e-4)
+
+
 @torch.no_grad()
 def test_a_layout_goes_with_its_weights(line):
     with packed("cpu"):
