@@ -57,8 +57,8 @@ SMALL = {"steps": 20, "budget": 512, "vocab": 400, "launch": "plain"}  # to see 
 JUDGING = {"longest": 128, "batch": 64, "epochs": 2.0}  # of the reward model and of the classifier
 MOST = 48  # tokens to write
 PPO = {
-    "most": MOST, "texts": 512, "batch": 128, "passes": 2, "steps": 320, "rate": 1e-4, "kl": 0.1, "target_kl": 10.0,
-    "kl_gain": 0.5, "evaluate_every": 80, "save_every": 80, "report_every": 8,
+    "most": MOST, "texts": 512, "batch": 128, "passes": 2, "steps": 320, "rate": 1e-4, "kl": 0.03, "target_kl": 10.0,
+    "kl_gain": 0.2, "evaluate_every": 80, "save_every": 80, "report_every": 8,
 }  # fmt: skip
 DPO = {"batch": 64, "epochs": 2.0, "rate": 5e-5, "beta": 0.1, "ends": False, "longest": 128}
 BOUND = 20.0  # nats of KL a text that an aligned model may have

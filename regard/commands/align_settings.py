@@ -28,7 +28,7 @@ class AligningSettings:
     value_weight: float = 0.1  # of the value's loss beside the policy's
     discount: float = 1.0
     trace: float = 0.95  # how far an advantage looks before it trusts the values
-    kl: float = 0.1  # what a nat of KL to the model's beginning costs at first, and at least
+    kl: float = 0.1  # what a nat of KL to the model's beginning costs, in spreads of reward, at first and at least
     target_kl: float = 6.0  # nats that a text is to have: to this the price is led
     kl_gain: float = 0.1  # how fast
     # direct

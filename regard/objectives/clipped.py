@@ -35,14 +35,14 @@ class Clipping:
     value_weight: float = 0.1  # of the value's loss beside the policy's
     discount: float = 1.0  # gamma: what a reward counts a token earlier
     trace: float = 0.95  # lambda: how far an advantage looks before it trusts the values
-    coefficient: float = 0.1  # beta, which a nat of KL costs at the beginning, and at least
+    coefficient: float = 0.1  # beta, which a nat of KL costs at the beginning, and at least, in units of reward
     target: float = 6.0  # nats of KL to the model's beginning that a text is to have
     gain: float = 0.1  # how fast the coefficient follows
 
 
 class Clipped(Objective):
-    """Owns the value head, the texts of the phase, and the price of KL.  Each turn of a step (see `Streams`) has texts
-    and a price of its own."""
+    """Owns the value head, the texts of the phase, the price of KL and the unit that rewards are counted in: each turn of
+    a step (see `Streams`) has its own."""
 
     name = "clipped"
 
@@ -54,6 +54,7 @@ class Clipped(Objective):
         self.write, self.how = write, how
         self.phases: dict[int, Batch] = {}
         self.coefficients: dict[int, float] = {}
+        self.units: dict[int, float] = {}
 
     def judge(self, model: nn.Module, batch: Batch) -> Result:
         turn = batch["turn"]
@@ -90,8 +91,9 @@ class Clipped(Objective):
         before, values = self.looked_back(model, found)
         written = found["written"]
         coefficient = self.coefficients.get(batch["turn"], self.how.coefficient)
+        unit = self.units.setdefault(batch["turn"], spread(found["worth"]))
         distance = before - found["reference"]  # (M,)
-        rewards = (-coefficient * distance).index_add(0, written.last, found["worth"])
+        rewards = (-coefficient * distance).index_add(0, written.last, found["worth"] / unit)
         gained = advantages(rewards, values, written, self.how.discount, self.how.trace)
         kl = summed(distance, written)
         self.coefficients[batch["turn"]] = held(coefficient, kl.mean().item(), self.how)
@@ -118,7 +120,8 @@ class Clipped(Objective):
     def carried(self) -> dict[str, Tensor]:
         found = {}
         for turn, phase in self.phases.items():
-            found[f"{turn}.controller"] = torch.tensor([self.coefficients[turn]], dtype=torch.float64)
+            held_to = [self.coefficients[turn], self.units[turn]]
+            found[f"{turn}.controller"] = torch.tensor(held_to, dtype=torch.float64)
             for name, part in phase.items():
                 flat = {"": part} if isinstance(part, Tensor) else flattened(part)
                 found |= {f"{turn}.{name}{inner}": tensor.contiguous() for inner, tensor in flat.items()}
@@ -127,7 +130,7 @@ class Clipped(Objective):
     def carry(self, model: nn.Module, tensors: dict[str, Tensor]) -> None:
         for turn in {int(name.partition(".")[0]) for name in tensors}:
             own = {name.partition(".")[2]: part for name, part in tensors.items() if name.startswith(f"{turn}.")}
-            self.coefficients[turn] = own.pop("controller").item()
+            self.coefficients[turn], self.units[turn] = own.pop("controller").tolist()
             read = Tokens(own.pop("tokens.ids"), Rows.of(own["tokens.lengths"], own["words"].device))
             written = Rows.of(own["written.lengths"], own["words"].device)
             plain = {name: part for name, part in own.items() if not name.endswith(".lengths")}
@@ -145,6 +148,12 @@ def advantages(rewards: Tensor, values: Tensor, rows: Rows, discount: float, tra
         found[:, at] = later = surprise + discount * trace * later
         following = value[:, at]
     return rows.unpad(found)
+
+
+def spread(worth: Tensor) -> float:  # (B,)
+    """The unit of rewards: how much those of the first texts differ (Ziegler et al., 2019, have a spread of 1).  Reward
+    models speak in units of their own, and in these a value could not follow what a text brings."""
+    return worth.std(correction=0).item() or 1.0
 
 
 def whitened(values: Tensor) -> Tensor:  # (M,)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 
 import pytest
 import torch
@@ -10,12 +11,13 @@ import torch
 from regard.errors import Problem
 from regard.models.gpt2 import gpt2
 from regard.models.heads import new_encoder
-from regard.objectives.clipped import Clipped, Clipping, advantages, entropy, held, whitened
+from regard.objectives.clipped import Clipped, Clipping, advantages, entropy, held, spread, whitened
 from regard.objectives.continued import continued, places, summed, taken, told
 from regard.rows import Rows, Tokens
 
 PROMPTS = [[3, 4], [5], [6, 7, 8]]
 WRITTEN = [[9, 3, 1], [4], [2, 9, 9, 1]]
+WORTH = torch.tensor([1.0, -1.0, 0.5])
 VOCAB = 11
 
 
@@ -148,20 +150,33 @@ def test_whitened_and_summed():
     assert entropy(torch.zeros(1, VOCAB)).item() == pytest.approx(math.log(VOCAB), rel=1e-5)
 
 
+def test_rewards_are_counted_by_how_much_the_first_ones_differ(model):
+    """So that a reward model that speaks ten times as loud teaches the same."""
+    found = []
+    for loud in (1.0, 10.0):
+        objective = Clipped(16, lambda *given, by=loud: written_so(*given) | {"worth": by * WORTH}, Clipping())
+        objective.judge(model, {"turn": 0, "prompts": None, "seed": 0, "chosen": torch.arange(3)})
+        found.append(objective.phases[0])
+    torch.testing.assert_close(found[0]["returns"], found[1]["returns"])
+    assert (10 * found[0]["reward"]).tolist() == found[1]["reward"].tolist()  # told as they are
+    assert spread(torch.ones(4)) == 1.0  # all alike: no unit
+
+
 def written_so(model, prompts, seed):
     found = continued(PROMPTS, WRITTEN)
-    return {**found, "worth": torch.tensor([1.0, -1.0, 0.5]), "reference": torch.full((8,), -2.0)}
+    return {**found, "worth": WORTH, "reference": torch.full((8,), -2.0)}
 
 
 def test_a_phase_is_rewarded_for_its_worth_and_charged_for_its_kl(model):
     how = Clipping(coefficient=0.3, discount=1.0, trace=1.0)
     objective = Clipped(16, written_so, how)
     result = objective.judge(model, {"turn": 0, "prompts": None, "seed": 0, "chosen": torch.arange(3)})
+    unit = statistics.pstdev([1.0, -1.0, 0.5])
     phase, every = objective.phases[0], zip(PROMPTS, WRITTEN, [1.0, -1.0, 0.5], strict=True)
     for row, (prompt, written, worth) in enumerate(every):
         chances = [chances[word].item() for _, chances, word in states_alone(model, prompt, written)]
         prices = [-0.3 * (chance + 2.0) for chance in chances]
-        prices[-1] += worth
+        prices[-1] += worth / unit
         returns = [sum(prices[t:]) for t in range(len(prices))]  # values are zeros in the beginning
         assert phase["written"].split(phase["returns"])[row].tolist() == pytest.approx(returns, rel=1e-4, abs=1e-5)
         assert phase["kl"][row].item() == pytest.approx(sum(chance + 2.0 for chance in chances), rel=1e-4)
@@ -173,7 +188,7 @@ def test_what_a_phase_left_is_carried(model):
     objective, again = (Clipped(16, written_so, Clipping()) for _ in range(2))
     objective.judge(model, {"turn": 1, "prompts": None, "seed": 0, "chosen": torch.arange(3)})
     again.carry(model, {name: tensor.clone() for name, tensor in objective.carried().items()})
-    assert again.coefficients == objective.coefficients
+    assert again.coefficients == objective.coefficients and again.units == objective.units
     step = {"turn": 1, "chosen": torch.tensor([2, 0])}
     assert again.judge(model, step).loss.item() == objective.judge(model, step).loss.item()
     with pytest.raises(Problem, match="not saved with the checkpoint"):
