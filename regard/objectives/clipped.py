@@ -41,8 +41,8 @@ class Clipping:
 
 
 class Clipped(Objective):
-    """Owns the value head, the texts of the phase, the price of KL and the unit that rewards are counted in: each turn of
-    a step (see `Streams`) has its own."""
+    """Owns the value head, the texts of the phase, the price of KL and the unit of rewards: each turn of a step (see
+    `Streams`) has its own."""
 
     name = "clipped"
 
