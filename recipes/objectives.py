@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -345,21 +345,25 @@ def run_folder(options: Namespace) -> Path:
 
 
 def everything(options: Namespace) -> None:
-    """All parts, each in a process of its own: models side by side, those with the largest budgets first."""
+    """All parts, each in a process of its own: models side by side, those with the largest budgets first, and each seed
+    of fine-tuning as soon as there is a model for it."""
     budgets = [str(flops) for flops in sorted(options.budgets, reverse=True)]
     models = [("--model", model, "--flops", flops) for flops in budgets for model in ROWS]
     alone(options, "text")
     alone(options, "costs")
     with ThreadPoolExecutor(options.together) as pool:
-        list(pool.map(lambda model: learned(options, *model), [*models, ("--model", "nothing")]))
+
+        def scored(*model: str) -> list[Future]:
+            return [pool.submit(alone, options, "finetune", *model, "--seed", str(n)) for n in range(options.seeds)]
+
+        def learned(*model: str) -> list[Future]:
+            alone(options, "pretrain", *model)
+            return scored(*model)
+
+        begun = [pool.submit(learned, *model) for model in models]
+        for each in [*scored("--model", "nothing"), *(each for one in begun for each in one.result())]:
+            each.result()
     alone(options, "draw")
-
-
-def learned(options: Namespace, *model: str) -> None:
-    """One model from its first step to its scores."""
-    if "nothing" not in model:
-        alone(options, "pretrain", *model)
-    alone(options, "finetune", *model)
 
 
 def alone(options: Namespace, part: str, *words: str) -> None:
