@@ -43,15 +43,9 @@ class OneOfMany:
         turn, across, down, right, low = (torch.where(kind == number, by, 0.0) for number in range(BENT))
         angle = turn * self.degrees * math.pi / 180
         cos, sin = angle.cos(), angle.sin()
-        # of a grid from -1 to 1, where a whole side is 2
-        rows = [
-            cos,
-            -sin + self.slant * across,
-            2 * self.move * right,
-            sin + self.slant * down,
-            cos,
-            2 * self.move * low,
-        ]
+        across, down = self.slant * across, self.slant * down
+        right, low = 2 * self.move * right, 2 * self.move * low  # of a grid from -1 to 1
+        rows = [cos, -sin + across, right, sin + down, cos, low]
         return sampled(x, torch.cat(rows, 1).view(-1, 2, 3), *x.shape[2:])
 
     def tinted(self, x: Tensor, kind: Tensor, by: Tensor) -> Tensor:

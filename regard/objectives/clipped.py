@@ -41,7 +41,7 @@ class Clipping:
 
 
 class Clipped(Objective):
-    """Owns the value head, the texts of the phase, the price of KL and the unit of rewards: each turn of a step (see
+    """Owns the value head, the texts of the phase, the price of KL and the scale of rewards: each turn of a step (see
     `Streams`) has its own."""
 
     name = "clipped"
@@ -54,7 +54,7 @@ class Clipped(Objective):
         self.write, self.how = write, how
         self.phases: dict[int, Batch] = {}
         self.coefficients: dict[int, float] = {}
-        self.units: dict[int, float] = {}
+        self.scales: dict[int, tuple[float, float]] = {}
 
     def judge(self, model: nn.Module, batch: Batch) -> Result:
         turn = batch["turn"]
@@ -91,9 +91,9 @@ class Clipped(Objective):
         before, values = self.looked_back(model, found)
         written = found["written"]
         coefficient = self.coefficients.get(batch["turn"], self.how.coefficient)
-        unit = self.units.setdefault(batch["turn"], spread(found["worth"]))
+        middle, unit = self.scales.setdefault(batch["turn"], scale_of(found["worth"]))
         distance = before - found["reference"]  # (M,)
-        rewards = (-coefficient * distance).index_add(0, written.last, found["worth"] / unit)
+        rewards = (-coefficient * distance).index_add(0, written.last, (found["worth"] - middle) / unit)
         gained = advantages(rewards, values, written, self.how.discount, self.how.trace)
         kl = summed(distance, written)
         self.coefficients[batch["turn"]] = held(coefficient, kl.mean().item(), self.how)
@@ -120,8 +120,8 @@ class Clipped(Objective):
     def carried(self) -> dict[str, Tensor]:
         found = {}
         for turn, phase in self.phases.items():
-            held_to = [self.coefficients[turn], self.units[turn]]
-            found[f"{turn}.controller"] = torch.tensor(held_to, dtype=torch.float64)
+            controller = [self.coefficients[turn], *self.scales[turn]]
+            found[f"{turn}.controller"] = torch.tensor(controller, dtype=torch.float64)
             for name, part in phase.items():
                 flat = {"": part} if isinstance(part, Tensor) else flattened(part)
                 found |= {f"{turn}.{name}{inner}": tensor.contiguous() for inner, tensor in flat.items()}
@@ -130,7 +130,8 @@ class Clipped(Objective):
     def carry(self, model: nn.Module, tensors: dict[str, Tensor]) -> None:
         for turn in {int(name.partition(".")[0]) for name in tensors}:
             own = {name.partition(".")[2]: part for name, part in tensors.items() if name.startswith(f"{turn}.")}
-            self.coefficients[turn], self.units[turn] = own.pop("controller").tolist()
+            self.coefficients[turn], *scale = own.pop("controller").tolist()
+            self.scales[turn] = scale[0], scale[1]
             read = Tokens(own.pop("tokens.ids"), Rows.of(own["tokens.lengths"], own["words"].device))
             written = Rows.of(own["written.lengths"], own["words"].device)
             plain = {name: part for name, part in own.items() if not name.endswith(".lengths")}
@@ -150,10 +151,11 @@ def advantages(rewards: Tensor, values: Tensor, rows: Rows, discount: float, tra
     return rows.unpad(found)
 
 
-def spread(worth: Tensor) -> float:  # (B,)
-    """The unit of rewards: how much those of the first texts differ (Ziegler et al., 2019, have a spread of 1).  Reward
-    models speak in units of their own, and in these a value could not follow what a text brings."""
-    return worth.std(correction=0).item() or 1.0
+def scale_of(worth: Tensor) -> tuple[float, float]:  # (B,)
+    """The mean of rewards and how much they differ, of the first texts: counted from and in these they begin at 0 and
+    with a spread of 1 (Ziegler et al., 2019).  As a reward model has them, values could not follow them."""
+    unit = worth.std(correction=0).item()
+    return worth.mean().item(), unit if unit > TINY else 1.0
 
 
 def whitened(values: Tensor) -> Tensor:  # (M,)

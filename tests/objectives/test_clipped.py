@@ -11,7 +11,7 @@ import torch
 from regard.errors import Problem
 from regard.models.gpt2 import gpt2
 from regard.models.heads import new_encoder
-from regard.objectives.clipped import Clipped, Clipping, advantages, entropy, held, spread, whitened
+from regard.objectives.clipped import Clipped, Clipping, advantages, entropy, held, scale_of, whitened
 from regard.objectives.continued import continued, places, summed, taken, told
 from regard.rows import Rows, Tokens
 
@@ -151,15 +151,15 @@ def test_whitened_and_summed():
 
 
 def test_rewards_are_counted_by_how_much_the_first_ones_differ(model):
-    """So that a reward model that speaks ten times as loud teaches the same."""
+    """So that a reward model that speaks ten times as loud, or never blames, teaches the same."""
     found = []
-    for loud in (1.0, 10.0):
-        objective = Clipped(16, lambda *given, by=loud: written_so(*given) | {"worth": by * WORTH}, Clipping())
+    for worth in (WORTH, 10 * WORTH + 20):
+        objective = Clipped(16, lambda *given, worth=worth: written_so(*given) | {"worth": worth}, Clipping())
         objective.judge(model, {"turn": 0, "prompts": None, "seed": 0, "chosen": torch.arange(3)})
         found.append(objective.phases[0])
     torch.testing.assert_close(found[0]["returns"], found[1]["returns"])
-    assert (10 * found[0]["reward"]).tolist() == found[1]["reward"].tolist()  # told as they are
-    assert spread(torch.ones(4)) == 1.0  # all alike: no unit
+    assert found[1]["reward"].tolist() == (10 * WORTH + 20).tolist()  # told as they are
+    assert scale_of(torch.ones(4)) == (1.0, 1.0)  # all alike: no unit
 
 
 def written_so(model, prompts, seed):
@@ -171,12 +171,12 @@ def test_a_phase_is_rewarded_for_its_worth_and_charged_for_its_kl(model):
     how = Clipping(coefficient=0.3, discount=1.0, trace=1.0)
     objective = Clipped(16, written_so, how)
     result = objective.judge(model, {"turn": 0, "prompts": None, "seed": 0, "chosen": torch.arange(3)})
-    unit = statistics.pstdev([1.0, -1.0, 0.5])
+    middle, unit = statistics.mean([1.0, -1.0, 0.5]), statistics.pstdev([1.0, -1.0, 0.5])
     phase, every = objective.phases[0], zip(PROMPTS, WRITTEN, [1.0, -1.0, 0.5], strict=True)
     for row, (prompt, written, worth) in enumerate(every):
         chances = [chances[word].item() for _, chances, word in states_alone(model, prompt, written)]
         prices = [-0.3 * (chance + 2.0) for chance in chances]
-        prices[-1] += worth / unit
+        prices[-1] += (worth - middle) / unit
         returns = [sum(prices[t:]) for t in range(len(prices))]  # values are zeros in the beginning
         assert phase["written"].split(phase["returns"])[row].tolist() == pytest.approx(returns, rel=1e-4, abs=1e-5)
         assert phase["kl"][row].item() == pytest.approx(sum(chance + 2.0 for chance in chances), rel=1e-4)
@@ -188,7 +188,7 @@ def test_what_a_phase_left_is_carried(model):
     objective, again = (Clipped(16, written_so, Clipping()) for _ in range(2))
     objective.judge(model, {"turn": 1, "prompts": None, "seed": 0, "chosen": torch.arange(3)})
     again.carry(model, {name: tensor.clone() for name, tensor in objective.carried().items()})
-    assert again.coefficients == objective.coefficients and again.units == objective.units
+    assert again.coefficients == objective.coefficients and again.scales == objective.scales
     step = {"turn": 1, "chosen": torch.tensor([2, 0])}
     assert again.judge(model, step).loss.item() == objective.judge(model, step).loss.item()
     with pytest.raises(Problem, match="not saved with the checkpoint"):
