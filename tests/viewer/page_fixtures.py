@@ -210,6 +210,10 @@ def cell(page, query, key, picture=0):
 
 
 def said(tooltip):
+    """(words, number), once it says them: a picture may be about to be drawn."""
+    from playwright.sync_api import expect
+
+    expect(tooltip).to_have_text(re.compile(r"\d\.\d"))
     words, number = re.fullmatch(r"(.*?)  (-?\d+\.\d+).*", tooltip.text_content(), re.DOTALL).groups()
     return words, float(number)
 
