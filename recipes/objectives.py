@@ -149,13 +149,7 @@ def pretrain_one(options: Namespace) -> None:
 
 
 def finetune_one(options: Namespace) -> None:
-    """Score all tasks, with one seed or with all."""
-    for seed in range(options.seeds) if options.seed is None else [options.seed]:
-        finetune_by(Namespace(**vars(options) | {"seed": seed}))
-
-
-def finetune_by(options: Namespace) -> None:
-    """With a seed; what was scored in an earlier call is not done again."""
+    """Score all tasks with a seed; what was scored in an earlier call is not done again."""
     row = NOTHING if options.model == "nothing" else ROWS[options.model]
     place = run_folder(options).with_name(f"{run_folder(options).name}-scores-{options.seed}.json")
     found: dict[str, float] = json.loads(place.read_text()) if place.exists() else {}
@@ -394,7 +388,7 @@ def main() -> None:
     parser.add_argument("--part", choices=PARTS, default="all")
     parser.add_argument("--model", choices=[*ROWS, "nothing"], default="nothing", help="of a part")
     parser.add_argument("--flops", type=float, default=BUDGETS[0], help="to spend on pretraining, of a part")
-    parser.add_argument("--seed", type=int, help="of fine-tuning; by default all of them")
+    parser.add_argument("--seed", type=int, default=0, help="of fine-tuning, of a part")
     parser.add_argument("--together", type=int, default=1, help="runs side by side")
     parser.add_argument("--out", type=Path, default=Path("runs/objectives"))
     parser.add_argument("--results", type=Path, default=RESULTS, help="where the numbers go")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-import torch
 from torch import Tensor
 
 from regard.decoding.decoder import Ends, Hypothesis, index_of
@@ -24,10 +23,7 @@ class Beams(Stage):
         self.held += [index_of(ends.never, self.device)]
 
     def begin(self, slots: Tensor, texts: Sequence[Text]) -> None:
-        first, left = ([getattr(text, name) for text in texts] for name in ("first", "left"))
-        token, limits = torch.tensor([first, left], device=self.device)  # before the reading, which it would wait for
-        self.read(slots, [text.source for text in texts])
-        self.search.begin(slots, token, limits)
+        self.search.begin(slots, *self.read(slots, texts))
 
     def step(self, places: int) -> None:
         parents = self.search.extend(self.logits(self.search.token.flatten(), places))

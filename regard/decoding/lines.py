@@ -39,9 +39,7 @@ class Lines(Stage):
         self.seen = torch.zeros(slots, vocab, dtype=torch.bool, device=self.device) if penalized else None
 
     def begin(self, slots: Tensor, texts: Sequence[Text]) -> None:
-        first, left = ([getattr(text, name) for text in texts] for name in ("first", "left"))
-        token, limit = torch.tensor([first, left], device=self.device)  # before the reading, which it would wait for
-        self.read(slots, [text.source for text in texts])
+        token, limit = self.read(slots, texts)
         self.token.index_copy_(0, slots, token)
         self.limit.index_copy_(0, slots, limit)
         self.count.index_fill_(0, slots, 0)

@@ -115,8 +115,17 @@ class Stage:
         self.going.copy_(going)
         return graph.replay
 
-    def read(self, slots: Tensor, sources: Sequence[Sequence[int]]) -> None:
-        """Let rows begin in slots, once what stands before them is read; those that begin alike are read once."""
+    def read(self, slots: Tensor, texts: Sequence[Any]) -> tuple[Tensor, Tensor]:  # (n,) each
+        """Let rows begin in slots; their first tokens, and how many may follow, which are sent before the device is
+        busy with what it reads."""
+        first, limits = torch.tensor(
+            [[text.first for text in texts], [text.left for text in texts]], device=self.device
+        )
+        self.read_sources(slots, [text.source for text in texts])
+        return first, limits
+
+    def read_sources(self, slots: Tensor, sources: Sequence[Sequence[int]]) -> None:
+        """What stands before rows; of those that begin alike it is read once."""
         number = {source: place for place, source in enumerate(dict.fromkeys(map(tuple, sources)))}
         tokens = Tokens.of(list(number), self.device)
         if self.scribe.reads and not tokens.rows.total:  # nothing stands before them

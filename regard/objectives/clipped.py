@@ -35,7 +35,7 @@ class Clipping:
     value_weight: float = 0.1  # of the value's loss beside the policy's
     discount: float = 1.0  # gamma: what a reward counts a token earlier
     trace: float = 0.95  # lambda: how far an advantage looks before it trusts the values
-    coefficient: float = 0.1  # beta, which a nat of KL costs at the beginning, and at least, in units of reward
+    coefficient: float = 0.1  # beta, which a nat of KL costs in spreads of reward, at the beginning and at least
     target: float = 6.0  # nats of KL to the model's beginning that a text is to have
     gain: float = 0.1  # how fast the coefficient follows
 
@@ -130,8 +130,8 @@ class Clipped(Objective):
     def carry(self, model: nn.Module, tensors: dict[str, Tensor]) -> None:
         for turn in {int(name.partition(".")[0]) for name in tensors}:
             own = {name.partition(".")[2]: part for name, part in tensors.items() if name.startswith(f"{turn}.")}
-            self.coefficients[turn], *scale = own.pop("controller").tolist()
-            self.scales[turn] = scale[0], scale[1]
+            self.coefficients[turn], middle, unit = own.pop("controller").tolist()
+            self.scales[turn] = middle, unit
             read = Tokens(own.pop("tokens.ids"), Rows.of(own["tokens.lengths"], own["words"].device))
             written = Rows.of(own["written.lengths"], own["words"].device)
             plain = {name: part for name, part in own.items() if not name.endswith(".lengths")}

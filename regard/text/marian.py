@@ -36,12 +36,10 @@ class Marian(Vocabulary):
         return self.needed(PADS, "beginning")
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        languages, rest = zip(*(after_language(whole(text)) for text in texts), strict=True) if texts else ((), ())
-        cut = self._cut.encode(
-            list(rest), out_type=str, num_threads=1
-        )  # threads take longer to start than most batches
-        rows = zip(languages, cut, strict=True)
-        return [[self._known.get(piece, self.unknown) for piece in [*before, *pieces]] for before, pieces in rows]
+        parts = [after_language(whole(text)) for text in texts]
+        cut = self._cut.encode([rest for _, rest in parts], out_type=str, num_threads=1)  # threads take long to start
+        rows = [[*before, *pieces] for (before, _), pieces in zip(parts, cut, strict=True)]
+        return [[self._known.get(piece, self.unknown) for piece in row] for row in rows]
 
     def decode(self, ids: Sequence[int]) -> str:
         self.check(ids)
