@@ -71,10 +71,12 @@ def last(path: Path) -> dict[str, Any]:
 
 def tell(part: str, name: str, model: Any, found: dict[str, Any], options: Namespace) -> None:
     parameters = sum(parameter.numel() for parameter in model.model.parameters())
+    epochs = f" --epochs {options.epochs:g}" if options.epochs else ""
     append(
         "beyond", folder=options.results, row=name, data="CIFAR-10, as JPEG", split="test",
         metric="accuracy", value=found["accuracy"], seconds=found["seconds"], parameters=parameters, seed=options.seed,
-        command=f"python -m recipes.images --part {part} --seed {options.seed}", commit=commit(), device=device_name(),
+        command=f"python -m recipes.images --part {part} --seed {options.seed}{epochs}", commit=commit(),
+        device=device_name(),
     )  # fmt: skip
     print(f"{name}: accuracy {found['accuracy']:.2f} in {found['seconds']:.0f} s")
 

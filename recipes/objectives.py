@@ -24,6 +24,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from shutil import rmtree
 from statistics import fmean
 from typing import Any
 
@@ -154,8 +155,10 @@ def finetune_one(options: Namespace) -> None:
     place = run_folder(options).with_name(f"{run_folder(options).name}-scores-{options.seed}.json")
     found: dict[str, float] = json.loads(place.read_text()) if place.exists() else {}
     for task in [task for task in FILES if task not in found]:
-        found[task] = (as_text if row.text == "spans" else by_head)(options, row, task)
+        out = run_folder(options).with_name(f"{run_folder(options).name}-{task}-{options.seed}")
+        found[task] = (as_text if row.text == "spans" else by_head)(options, row, task, out)
         write_file(place, json.dumps(found).encode())
+        rmtree(out)  # of hundreds that are fine-tuned, scores are kept
     flops = options.flops if options.model != "nothing" else 0
     told = {
         "row": row.objective, "data": f"GLUE after {flops:.1e} FLOPs" if flops else "GLUE without pretraining",
@@ -166,13 +169,12 @@ def finetune_one(options: Namespace) -> None:
     append("objectives", metric=MEAN, value=fmean(found.values()), **told)
 
 
-def by_head(options: Namespace, row: Row, task: str) -> float:
+def by_head(options: Namespace, row: Row, task: str, out: Path) -> float:
     """A new head on the model, as everyone fine-tunes: on the first token, the last, or the last of both ways."""
     pretrained = options.model != "nothing"
     begun = {} if pretrained else {"tokenizer": tokenizer_of(options, row.text), "set": row.set}
     model = run_folder(options) / "model" if pretrained else row.preset
     (data, dev), kind = files_of(options, task), GLUE[task].kind
-    out = run_folder(options).with_name(f"{run_folder(options).name}-{task}-{options.seed}")
     score = METRICS[task].lower()
     told = {"epochs": options.epochs, "longest": TUNING["longest"], "seed": options.seed, "best": f"highest {score}"}
     found = finetune(model, kind, train=data, dev=dev, out=out, **begun, **told)
@@ -180,9 +182,8 @@ def by_head(options: Namespace, row: Row, task: str) -> float:
     return {one.metric.lower(): one.value for one in reversed(scores)}[score]
 
 
-def as_text(options: Namespace, row: Row, task: str) -> float:
+def as_text(options: Namespace, row: Row, task: str, out: Path) -> float:
     """T5's way: the task is named before the text, and the label is written."""
-    out = run_folder(options).with_name(f"{run_folder(options).name}-{task}-{options.seed}")
     read_as, files = TASKS[GLUE[task].kind], files_of(options, task)
     pairs = [read_as.read(path, Reading()) for path in files]
     places = [out.with_name(f"{out.name}-{part}.jsonl") for part in ("train", "dev")]

@@ -71,7 +71,7 @@ def test_compiled_blocks_are_recorded_too(family):
     wanted = passed(copy.deepcopy(model), batches, False)
     with compiled(model), replayed(model):
         found = passed(model, batches, False)
-    rounding = 1e-7 * max(one.norm() for one in wanted)
+    rounding = 1e-6 * max(one.norm() for one in wanted)  # other kernels round otherwise: see the bias of a key
     assert all((a - b).norm() <= 0.05 * b.norm() + rounding for a, b in zip(found, wanted, strict=True))
 
 
