@@ -6,7 +6,8 @@ and a damning one, and the model taught by it to praise: by PPO, and beside it b
 does it all, from FOLDER/imdb (or `--text FOLDER`: train, test and unsup .jsonl.xz, with label and text), on one
 GPU.  Each part can be had alone, and goes on where it stopped (`--part`).  Who says
 whether what is written praises is a classifier that has learned from other reviews than the reward model.
-Not yet run at full size: its time and scores are still to be told.
+On an H200 that many other runs shared it takes ten minutes: what PPO makes of the model is called positive in 99 % of
+512 texts, what it wrote before in 51 % (docs/results/beyond.md).
 """
 
 from __future__ import annotations
