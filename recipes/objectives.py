@@ -60,6 +60,7 @@ from regard.tasks.finetuned import TASKS
 from regard.tasks.label_metrics import accuracy, binary_f1, matthews, pearson
 from regard.text.tokenizer import ENCODER, SPECIAL, T5, Tokenizer
 from regard.training.parallel import here
+from regard.training.settings import Launch
 
 WIDTH, LAYERS = 256, 6
 STACK = (
@@ -86,6 +87,7 @@ class Row:
     set: tuple[str, ...] = STACK
     rate: float = 7e-4
     text: str = "encoder"  # how the text is encoded
+    launch: Launch = "graphs"
 
     @property
     def stages(self) -> list[str]:
@@ -100,12 +102,13 @@ ROWS = {
     "order": Row("masked+order", "bert-mini"),
     # At once and from nothing its discriminator does not learn at this size (recipes/encoders.py)
     "replaced": Row(f"masked{THEN}replaced", "electra-small"),
-    "spans": Row("spans", "t5-tiny", (f"embedding.width={WIDTH}", *SIDES), 1e-3, "spans"),
+    # T5's distances are no part of a graph
+    "spans": Row("spans", "t5-tiny", (f"embedding.width={WIDTH}", *SIDES), 1e-3, "spans", "compiled"),
 }
 NOTHING = Row("nothing", "bert-mini")  # what comes of fine-tuning alone
 SPECIALS = {"encoder": ENCODER, "whole": SPECIAL, "spans": T5}
 # Many small steps: the first thousand or so teach hidden words their frequency, and little else
-SETTINGS = {"longest": 128, "budget": 4096, "warmup": 0.05, "generator": 0.5, "launch": "graphs"}
+SETTINGS = {"longest": 128, "budget": 4096, "warmup": 0.05, "generator": 0.5}
 LATER = {"rate": 2e-4}  # of a second stage
 TUNING = {"longest": 128, "epochs": 3.0, "ulmfit": False}  # all parts of all models learn from the first step on
 BUDGETS, SEEDS, VOCABULARY = (1.25e14, 5e14, 2e15), 3, 16_000
@@ -144,7 +147,7 @@ def pretrain_one(options: Namespace) -> None:
         folder = out if number == len(row.stages) else out.with_name(f"{out.name}-{number}")
         pretrain(
             model, texts(options), dev=[held_out()], objective=objective, out=folder, steps=steps, seed=0,
-            corpus=options.out / f"text-{row.text}", evaluate_every=0, save_every=max(steps // 4, 1),
+            corpus=options.out / f"text-{row.text}", evaluate_every=0, save_every=max(steps // 4, 1), launch=row.launch,
             **SETTINGS | {"budget": options.budget} | begun,
         )  # fmt: skip
         model = folder / "model"
@@ -376,7 +379,8 @@ def alone(options: Namespace, part: str, *words: str) -> None:
 def smaller() -> None:
     """Rows of the same kinds whose models are learned in a second."""
     for name, row in ROWS.items():
-        ROWS[name] = replace(row, set=tuple(one.replace("256", "32").replace("512", "64") for one in row.set))
+        shape = tuple(one.replace("256", "32").replace("512", "64") for one in row.set)
+        ROWS[name] = replace(row, set=shape, launch="plain")
 
 
 PARTS = {
