@@ -165,7 +165,7 @@ def finetune_one(options: Namespace) -> None:
         rmtree(out)  # of hundreds that are fine-tuned, scores are kept
     flops = options.flops if options.model != "nothing" else 0
     told = {
-        "row": row.objective, "data": f"GLUE after {flops:.1e} FLOPs" if flops else "GLUE without pretraining",
+        "row": row.objective, "data": f"GLUE after {flops:.3g} FLOPs" if flops else "GLUE without pretraining",
         "split": "dev", "seed": options.seed, "flops": flops, "parameters": parameters(options), **about(options),
     }  # fmt: skip
     for task, value in found.items():
@@ -298,13 +298,14 @@ def parameters(options: Namespace) -> int:
 
 
 def draw(options: Namespace) -> None:
-    """The curve of each objective, for each seed that has all budgets."""
-    lines = [line for line in read(options.results / "objectives.jsonl") if line["metric"] == MEAN and line["flops"]]
-    for row in ROWS.values():
+    """The curve of each objective, for each seed that has all budgets; without pretraining it is level."""
+    lines = [line for line in read(options.results / "objectives.jsonl") if line["metric"] == MEAN]
+    for row in (*ROWS.values(), NOTHING):
         for seed in range(options.seeds):
             mine = [line for line in lines if (line["row"], line["seed"]) == (row.objective, seed)]
-            points = sorted((line["flops"], line["value"]) for line in mine)
-            if len(points) == len(options.budgets):
+            found = {line["flops"]: line["value"] for line in mine}
+            points = [(flops, found.get(flops, found.get(0))) for flops in options.budgets]
+            if all(value is not None for _, value in points):
                 told = {"row": row.objective, "data": "GLUE by compute", "split": "dev", "seed": seed}
                 append("objectives", metric=CURVE, points=points, **told, **about(options))
 
@@ -339,7 +340,7 @@ def tokenizer_of(options: Namespace, name: str) -> Path:
 
 
 def run_folder(options: Namespace) -> Path:
-    flops = "" if options.model == "nothing" else f"-{options.flops:.1e}"
+    flops = "" if options.model == "nothing" else f"-{options.flops:.3g}"
     return options.out / f"{options.model}{flops}"
 
 
