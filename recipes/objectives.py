@@ -19,107 +19,50 @@ from __future__ import annotations
 
 import json
 from argparse import SUPPRESS, ArgumentParser, Namespace
-from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from shutil import rmtree
 from statistics import fmean
 from typing import Any
 
-import torch
-from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
-
 from recipes.apart import apart
+from recipes.objectives_as_text import judged, named, spoken, zip_labelled
+from recipes.objectives_costs import cost_of
+from recipes.objectives_plan import (
+    BUDGETS,
+    FILES,
+    LATER,
+    METRICS,
+    NOTHING,
+    ROWS,
+    SEEDS,
+    SETTINGS,
+    SPECIALS,
+    TUNING,
+    VOCABULARY,
+    Row,
+)
 from recipes.results import RESULTS, append, read
 from recipes.run_facts import commit, data_folder, device_name
 from regard.checkpoints.files import write_file
 from regard.commands.encoders import new_reader
 from regard.commands.finetune import finetune
 from regard.commands.glue import GLUE
-from regard.commands.language_run import LanguageRun, is_language
 from regard.commands.load import load_reader, load_translator
 from regard.commands.pretrain import pretrain
-from regard.commands.pretraining_run import SAMPLE, PretrainingRun, some
-from regard.commands.settings import PRETRAINING
-from regard.commands.show import configured, make_model, size
+from regard.commands.pretraining_run import SAMPLE, some
+from regard.commands.show import size
 from regard.commands.train import train
-from regard.config import update
 from regard.data.corpus import Corpus
 from regard.data.documents import read_documents
-from regard.data.labelled import Labelled
 from regard.data.lines import read_lines
 from regard.data.reading import Reading
-from regard.models import t5
-from regard.objectives.objective import Asked
-from regard.objectives.spans import Gaps, Spans
-from regard.rows import Rows, Tokens
 from regard.tasks.finetuned import TASKS
-from regard.tasks.label_metrics import accuracy, binary_f1, matthews, pearson
-from regard.text.tokenizer import ENCODER, SPECIAL, T5, Tokenizer
+from regard.text.tokenizer import Tokenizer
 from regard.training.parallel import here
-from regard.training.settings import Launch
 
-WIDTH, LAYERS = 256, 6
-STACK = (
-    f"embedding.width={WIDTH}", f"stack.layers={LAYERS}", f"stack.block.width={WIDTH}",
-    f"stack.block.inner={4 * WIDTH}", "stack.block.attention.heads=4",
-)  # fmt: skip
-SIDES = tuple(
-    f"{side}.{one}" for side in ("encoder", "decoder")
-    for one in (f"layers={LAYERS // 2}", f"block.width={WIDTH}", f"block.inner={4 * WIDTH}", "block.attention.heads=4")
-)  # fmt: skip
-TWO_WAYS = (
-    f"embedding.width={WIDTH}", f"recurrent.width={2 * WIDTH}", f"recurrent.last={WIDTH}", "embedding.dropout=0.1",
-    "recurrent.dropout=0.1", "dropout=0.1",
-)  # fmt: skip
-THEN = ", then "  # between the objectives of a model that is pretrained in stages, each for its share of the FLOPs
-
-
-@dataclass(frozen=True)
-class Row:
-    """A line of the table: what is asked, of which preset in this shape, and at which rate."""
-
-    objective: str
-    preset: str
-    set: tuple[str, ...] = STACK
-    rate: float = 7e-4
-    text: str = "encoder"  # how the text is encoded
-    launch: Launch = "graphs"
-
-    @property
-    def stages(self) -> list[str]:
-        return self.objective.split(THEN)
-
-
-ROWS = {
-    "next": Row("next", "gpt2-mini", text="whole"),
-    "both": Row("both", "bilstm", TWO_WAYS, 2e-3, "whole"),  # two ways that never meet: recurrent ones are there
-    "masked": Row("masked", "bert-mini"),
-    "next-sentence": Row("masked+next-sentence", "bert-mini"),
-    "order": Row("masked+order", "bert-mini"),
-    # At once and from nothing its discriminator does not learn at this size (recipes/encoders.py)
-    "replaced": Row(f"masked{THEN}replaced", "electra-small"),
-    # T5's distances are no part of a graph
-    "spans": Row("spans", "t5-tiny", (f"embedding.width={WIDTH}", *SIDES), 1e-3, "spans", "compiled"),
-}
-NOTHING = Row("nothing", "bert-mini")  # what comes of fine-tuning alone
-SPECIALS = {"encoder": ENCODER, "whole": SPECIAL, "spans": T5}
-# Many small steps: the first thousand or so teach hidden words their frequency, and little else
-SETTINGS = {"longest": 128, "budget": 4096, "warmup": 0.05, "generator": 0.5}
-LATER = {"rate": 2e-4}  # of a second stage
-TUNING = {"longest": 128, "epochs": 3.0, "ulmfit": False}  # all parts of all models learn from the first step on
-BUDGETS, SEEDS, VOCABULARY = (1.25e14, 5e14, 2e15), 3, 16_000
-FILES = {  # train and dev of each task
-    "SST-2": ("sst2/sentence-level/train.tsv", "sst2/sentence-level/dev.tsv"),
-    "CoLA": ("glue/CoLA/train.tsv.xz", "glue/CoLA/dev.tsv"),
-    "MRPC": ("glue/MRPC/train.tsv.xz", "glue/MRPC/dev.tsv"),
-    "RTE": ("glue/RTE/train.tsv.xz", "glue/RTE/dev.tsv"),
-    "STS-B": ("glue/STS-B/train.tsv.xz", "glue/STS-B/dev.tsv"),
-}
-METRICS = {"SST-2": "accuracy", "CoLA": "Matthews", "MRPC": "F1", "RTE": "accuracy", "STS-B": "Pearson"}
 MEAN, CURVE = "mean", "mean score by FLOPs of pretraining"
 
 
@@ -209,89 +152,25 @@ def as_text(options: Namespace, row: Row, task: str, out: Path) -> float:
     return judged(task, said, [spoken(task, label) for _, label in zip_labelled(pairs[1])])
 
 
-def named(task: str, texts: Sequence[str]) -> str:
-    names = ("text",) if len(texts) == 1 else ("first", "second")
-    return f"{task.lower()} " + " ".join(f"{name} : {text}" for name, text in zip(names, texts, strict=True))
-
-
-def spoken(task: str, label: str) -> str:
-    """A label as it is written; similarities in fifths, as T5 has them."""
-    return f"{round(float(label) * 5) / 5:.1f}" if task == "STS-B" else "".join(label.lower().split("_"))
-
-
-def zip_labelled(data: Labelled) -> list[tuple[tuple[str, ...], str]]:
-    return list(zip(data.texts, data.labels, strict=True))
-
-
-def judged(task: str, said: list[str], wanted: list[str]) -> float:
-    """The task's score of what was written.  What is no label is wrong; what is no number is taken for none."""
-    if task == "STS-B":
-        return pearson([number(text) for text in said], [float(text) for text in wanted]).value
-    if METRICS[task] == "F1":
-        return binary_f1(said, wanted, sorted(set(wanted))[-1]).value
-    return (matthews if METRICS[task] == "Matthews" else accuracy)(said, wanted).value
-
-
-def number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return 0.0
-
-
 def cost(options: Namespace, objective: str) -> float:
     """FLOPs of training a token, as they were counted."""
     return json.loads((options.out / "costs.json").read_text())[objective]
 
 
 def count_costs(options: Namespace) -> None:
-    """What torch counts in matrix products of a step on a few rows, forwards and backwards; attention, and recurrent
-    layers, which it does not count, by their formulas."""
     found: dict[str, float] = {}
     for row in ROWS.values():
-        for objective in row.stages:
-            if objective in found:
-                continue
-            longest = SETTINGS["longest"]
-            asked, batch = question(options, row, objective, rows=8)
-            with FlopCounterMode(display=False) as counter:
-                asked(asked.prepare(batch)).loss.backward()
-            found[objective] = counter.get_total_flops() / (8 * longest) + uncounted(asked, longest)
+        pieces = Tokenizer.load(tokenizer_of(options, row.text))
+        found |= {each: cost_of(row, each, pieces) for each in row.stages if each not in found}
     write_file(options.out / "costs.json", json.dumps(found, indent=1).encode())
     for objective, value in found.items():
         told = {"row": objective, "data": "What an objective costs", "command": about(options)["command"]}
         append("objectives", metric="million FLOPs a token", value=value / 1e6, folder=options.results, **told)
 
 
-def question(options: Namespace, row: Row, objective: str, rows: int) -> tuple[Asked, dict[str, Any]]:
-    """A model that has learned nothing with what it is asked, and a batch of rows for it."""
-    pieces, longest = Tokenizer.load(tokenizer_of(options, row.text)), SETTINGS["longest"]
-    tokens = Tokens(torch.randint(110, pieces.size, (rows * longest,)), Rows.even(rows, longest))
-    batch = {"tokens": tokens, "types": torch.zeros(rows * longest, dtype=torch.long), "wanted": tokens.ids.roll(-1)}
-    batch["second"] = torch.zeros(rows, dtype=torch.long)
-    if objective == "spans":
-        config = configured(row.preset, row.set, t5.PRESETS)
-        model = make_model(replace(config, embedding=replace(config.embedding, vocab=pieces.size)))
-        return Asked(model, Spans(Gaps(tuple(pieces.sentinels), pieces.begin, pieces.end))), batch
-    settings = update(PRETRAINING, {"objective": objective, **SETTINGS})
-    kind = LanguageRun if is_language(row.preset, objective) else PretrainingRun
-    reader = new_reader(row.preset, pieces, row.set)
-    run_of = kind(settings, row.preset, Path(), Path())
-    return run_of.asked(reader, reader.published.model.encoder.config, objective.split("+"))[1], batch
-
-
-def uncounted(asked: nn.Module, longest: int) -> float:
-    """FLOPs a token of attention, 12 for each pair of tokens, layer and number of their width; and of recurrent layers,
-    six for each weight."""
-    blocks = [part for part in asked.modules() if hasattr(part, "attention") and hasattr(part, "feed")]
-    attention = sum(12 * longest * block.attention.q.out_features for block in blocks)
-    lstm = [part for part in asked.modules() if isinstance(part, nn.RNNBase) or hasattr(part, "weight_hh")]
-    return attention + sum(6.0 * p.numel() for part in lstm for p in part.parameters() if p.ndim == 2)
-
-
 def parameters(options: Namespace) -> int:
     if options.model == "nothing":
-        return size(new_reader(NOTHING.preset, Tokenizer.load(tokenizer_of(options, "encoder")), STACK).model)
+        return size(new_reader(NOTHING.preset, Tokenizer.load(tokenizer_of(options, "encoder")), NOTHING.set).model)
     folder = run_folder(options) / "model"
     spans = ROWS[options.model].text == "spans"
     return size(load_translator(folder, "cpu").model if spans else load_reader(folder, "cpu").model)
