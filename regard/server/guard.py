@@ -12,6 +12,7 @@ import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -44,6 +45,7 @@ HEADERS = {
 }
 CHALLENGE = {"WWW-Authenticate": "Bearer"}
 IDENTITY = re.compile(r"[\w.-]{1,64}", re.ASCII)
+PAUSE = 0.2  # seconds after which a body that is not wanted has stopped coming
 
 
 @dataclass(frozen=True)
@@ -164,25 +166,35 @@ class Guard:
         """All of a request's body, if it is not too long in either sense."""
         if headers.get("content-encoding", "identity").lower() != "identity":
             raise Refused(415, "a compressed body is not read; send it as it is")
-        if (said := headers.get("content-length", "")).isdecimal() and (len(said) > 18 or int(said) > self.limits.body):
+        said = headers.get("content-length", "")
+        too_long = said.isdecimal() and (len(said) > 18 or int(said) > self.limits.body)
+        found = None if too_long else await self.read(receive)
+        if found is None:
+            await self.drop(receive)
             raise Refused(413, f"a body may have {self.limits.body:,} bytes; send less at a time")
+        return found
+
+    async def read(self, receive: Receive) -> bytes | None:
+        """A body; or None, if it is longer than it may be."""
+        found, more = bytearray(), True
         try:
             async with asyncio.timeout(self.limits.patience):
-                return await self.read(receive)
+                while more and len(found) <= self.limits.body:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise Refused(499, "the client left")
+                    found += message.get("body", b"")
+                    more = message.get("more_body", False)
         except TimeoutError:
             raise Refused(408, f"the body did not come within {self.limits.patience:g} seconds") from None
+        return bytes(found) if len(found) <= self.limits.body else None
 
-    async def read(self, receive: Receive) -> bytes:
-        found = bytearray()
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise Refused(499, "the client left")
-            found += message.get("body", b"")
-            if len(found) > self.limits.body:
-                raise Refused(413, f"a body may have {self.limits.body:,} bytes; send less at a time")
-            if not message.get("more_body"):
-                return bytes(found)
+    async def drop(self, receive: Receive) -> None:
+        """Read on for a while, and keep nothing: who is cut off while still sending may never see the answer."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.limits.patience):
+                while (await asyncio.wait_for(receive(), PAUSE)).get("more_body"):
+                    pass
 
 
 def head_size(scope: Scope) -> int:

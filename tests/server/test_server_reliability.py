@@ -86,6 +86,9 @@ def test_59_bodies_and_heads_without_end(models):
     with threaded(shelf) as (port, guard):
         assert asyncio.run(asked(port, "/fill", {}, {"Content-Length": str(2**30)}))[0] == 413
         assert asyncio.run(chunked(port, b"x" * 2**16, 100))[0] == 413
+        with socket.create_connection(("127.0.0.1", port), 5) as client:  # who looks for an answer once all is sent
+            client.sendall(request_bytes("/fill", {"text": "a" * 20 * 2**20}))
+            assert client.recv(2**16).startswith(b"HTTP/1.1 413 ")
         assert asyncio.run(dripped(port, request_bytes("/fill", {"text": "a" * 20}), 0.1))[0] == 408  # its body
         assert asyncio.run(dripped(port, b"GET /livez HTTP/1.1\r\nHost: localhost\r\n", 0.1))[0] == 408  # its head
         headers = {f"x-{number}": "y" for number in range(10**5)}
