@@ -411,3 +411,36 @@ def test_the_scores_are_those_of_the_runs(measured):
 def test_a_recipe_tells_the_score_of_its_runs(measured, recipe):
     told = ast.get_docstring(ast.parse((ROOT / "recipes" / f"{recipe}.py").read_text()))
     assert sorted(re.findall(r"\d+\.\d", told)) == sorted(measured[row] for row in RECIPES[recipe])
+
+
+# How fast: each figure is the newest median of docs/results, to a tenth
+
+GPU, CPU = "NVIDIA H200", "CPU, 2 threads"
+SPEEDS = [  # where, what begins so, of which row, times whom
+    (GPU, "Pretraining bert-base on hidden words, rows of 128", "regard-compiled", "trainer"),
+    (GPU, "Pretraining bert-base on hidden words, rows of 512", "regard-compiled", "trainer"),
+    (GPU, "Pretraining gpt2-small", "regard-compiled", "trainer"),
+    (GPU, "Fine-tuning bert-base, batch 32", "regard", "trainer"),
+    (GPU, "Writing 128 tokens greedily with gpt2-small, 1 prompt", "regard", "transformers"),
+    (GPU, "Writing 128 tokens greedily with gpt2-small, 32 prompts", "regard", "transformers"),
+    (GPU, "Translating with a Marian of Transformer-base width, 128 at once, greedy", "regard", "transformers"),
+    (GPU, "Translating with a Marian of Transformer-base width, 128 at once, beam 5", "regard", "transformers"),
+    (GPU, "Embedding 8192 texts", "regard", "transformers"),
+    (CPU, "Embedding 512 texts", "regard", "transformers"),
+    (CPU, "Embedding 512 texts", "regard", "sentence-transformers"),
+    (CPU, "Translating with a Marian of Transformer-base width, 32 at once, greedy", "regard", "transformers"),
+    (CPU, "Translating with a Marian of Transformer-base width, 32 at once, beam 4", "regard", "transformers"),
+    (CPU, "Fine-tuning bert-small, batch 32", "regard", "trainer"),
+]
+
+
+def test_it_is_as_fast_as_the_runs_say():
+    lines = results.read(ROOT / "docs" / "results" / "speed.jsonl")
+    wanted = []
+    for where, what, row, whom in SPEEDS:
+        told = (where, row, f"times {whom}")
+        mine = [line for line in lines if (line["split"], line["row"], line["metric"]) == told]
+        [value] = {line["value"] for line in mine if line["data"].startswith(what)}
+        wanted.append(f"{value:.1f}")
+    [table] = re.findall(r"^\| \| times as fast.*?\n\n", README, re.MULTILINE | re.DOTALL)
+    assert re.findall(r"\| (\d+\.\d) \|", table) == wanted
