@@ -173,7 +173,7 @@ def written(way: str, found: list[dict[str, Any]], options: Namespace) -> None:
     for measure, name in (("seconds", "seconds"), ("memory", "memory in GB")):
         if there:
             points = [[one["length"], one[measure]] for one in there]
-            append("beyond", metric=f"{name} by tokens of a row", points=points, **about)
+            append("beyond", metric=f"{name} by tokens of a row", points=points, scale="log", **about)
         for one in there:
             if one["length"] in SHOWN:
                 append("beyond", metric=f"{name}, {one['length']:,} tokens", value=one[measure], **about)
