@@ -18,11 +18,12 @@ from __future__ import annotations
 import json
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import regard
 from recipes.results import RESULTS, append
 from recipes.run_facts import commit, data_folder, device_name
+from regard.training.settings import Launch
 
 DATA = "cifar10-jpg/cifar10-jpg.tar.xz"
 # With weaker changes a ViT learns these pictures by heart; a teacher is asked about pictures that are changed so too
@@ -86,9 +87,7 @@ def main() -> None:
     parser.add_argument("--part", choices=["all", *PARTS], default="all")
     parser.add_argument("--data", type=Path, help=f"by default {DATA} in $REGARD_DATA")
     parser.add_argument("--epochs", type=float, default=0, help="instead of the part's own")
-    parser.add_argument(
-        "--launch", choices=["plain", "graphs", "compiled", "compiled-graphs"], help="instead of the part's own"
-    )
+    parser.add_argument("--launch", choices=get_args(Launch), help="instead of the part's own")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--small", action="store_true", help="a dry run on a CPU")
     parser.add_argument("--out", type=Path, default=Path("runs/images"))

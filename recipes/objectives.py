@@ -28,12 +28,12 @@ from statistics import fmean
 from typing import Any
 
 from recipes.apart import apart
+from recipes.encoders import LATER
 from recipes.objectives_as_text import judged, named, spoken, zip_labelled
 from recipes.objectives_costs import cost_of
 from recipes.objectives_plan import (
     BUDGETS,
     FILES,
-    LATER,
     METRICS,
     NOTHING,
     ROWS,
@@ -122,7 +122,7 @@ def by_head(options: Namespace, row: Row, task: str, out: Path) -> float:
     begun = {} if pretrained else {"tokenizer": tokenizer_of(options, row.text), "set": row.set}
     model = run_folder(options) / "model" if pretrained else row.preset
     (data, dev), kind = files_of(options, task), GLUE[task].kind
-    score = METRICS[task].lower()
+    score = METRICS[task]
     told = TUNING | {"epochs": options.epochs, "seed": options.seed, "best": f"highest {score}"}
     found = finetune(model, kind, train=data, dev=dev, out=out, **begun, **told)
     scores = found.evaluate(found.task.read(dev, Reading()))

@@ -27,9 +27,9 @@ def judged(task: str, said: list[str], wanted: list[str]) -> float:
     """The task's score of what was written.  What is no label is wrong; what is no number is taken for none."""
     if task == "STS-B":
         return pearson([number(text) for text in said], [float(text) for text in wanted]).value
-    if METRICS[task] == "F1":
+    if METRICS[task] == "f1":
         return binary_f1(said, wanted, sorted(set(wanted))[-1]).value
-    return (matthews if METRICS[task] == "Matthews" else accuracy)(said, wanted).value
+    return (matthews if METRICS[task] == "matthews" else accuracy)(said, wanted).value
 
 
 def number(text: str) -> float:

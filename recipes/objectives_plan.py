@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from recipes import encoders
+from recipes.encoders import THEN
+from regard.commands.glue import GLUE
 from regard.text.tokenizer import ENCODER, SPECIAL, T5
 from regard.training.settings import Launch
 
@@ -20,7 +23,6 @@ TWO_WAYS = (
     f"embedding.width={WIDTH}", f"recurrent.width={2 * WIDTH}", f"recurrent.last={WIDTH}", "embedding.dropout=0.1",
     "recurrent.dropout=0.1", "dropout=0.1",
 )  # fmt: skip
-THEN = ", then "  # between the objectives of a model that is pretrained in stages, each for its share of the FLOPs
 
 
 @dataclass(frozen=True)
@@ -54,14 +56,8 @@ NOTHING = Row("nothing", "bert-mini")  # what comes of fine-tuning alone
 SPECIALS = {"encoder": ENCODER, "whole": SPECIAL, "spans": T5}
 # Many small steps: the first thousand or so teach hidden words their frequency, and little else
 SETTINGS = {"longest": 128, "budget": 4096, "warmup": 0.05, "generator": 0.5}
-LATER = {"rate": 2e-4}  # of a second stage
 TUNING = {"longest": 128, "epochs": 3.0, "ulmfit": False}  # all parts of all models learn from the first step on
 BUDGETS, SEEDS, VOCABULARY = (1.25e14, 5e14, 2e15), 3, 16_000
-FILES = {  # train and dev of each task
-    "SST-2": ("sst2/sentence-level/train.tsv", "sst2/sentence-level/dev.tsv"),
-    "CoLA": ("glue/CoLA/train.tsv.xz", "glue/CoLA/dev.tsv"),
-    "MRPC": ("glue/MRPC/train.tsv.xz", "glue/MRPC/dev.tsv"),
-    "RTE": ("glue/RTE/train.tsv.xz", "glue/RTE/dev.tsv"),
-    "STS-B": ("glue/STS-B/train.tsv.xz", "glue/STS-B/dev.tsv"),
-}
-METRICS = {"SST-2": "accuracy", "CoLA": "Matthews", "MRPC": "F1", "RTE": "accuracy", "STS-B": "Pearson"}
+FILES = {"SST-2": ("sst2/sentence-level/train.tsv", "sst2/sentence-level/dev.tsv")}  # train and dev of each task
+FILES |= {task: encoders.FILES[task] for task in ("CoLA", "MRPC", "RTE", "STS-B")}
+METRICS = {task: GLUE[task].scores[0] for task in FILES}

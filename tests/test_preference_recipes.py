@@ -9,7 +9,7 @@ from argparse import Namespace
 
 import pytest
 
-from recipes.objectives import judged, named, spoken
+from recipes.objectives_as_text import judged, named, spoken
 from recipes.preferences import SOME, WHOLE, distinct, lines, pairs, passage, prepare
 
 REVIEWS = [(number % 2, " ".join([("bad", "good")[number % 2]] * 200)) for number in range(20)]

@@ -413,6 +413,28 @@ def test_a_recipe_tells_the_score_of_its_runs(measured, recipe):
     assert sorted(re.findall(r"\d+\.\d", told)) == sorted(measured[row] for row in RECIPES[recipe])
 
 
+TOLD = {  # of a recipe, the rows and numbers that its docstring tells, and how
+    "long": [
+        ("Reformer, 6 layers of width 256", "seconds a step", ".1f"),
+        ("Reformer, 6 layers of width 256", "largest memory, GB", ".1f"),
+        ("Reformer, 6 layers of width 256", "bits a byte, first step", ".1f"),
+        ("Reformer, 6 layers of width 256", "bits a byte, last step", ".1f"),
+    ],
+    "preferences": [("PPO", "called positive, %", ".0f"), ("language model", "called positive, %", ".0f")],
+}
+
+
+@pytest.mark.parametrize("recipe", TOLD)
+def test_a_recipe_tells_the_numbers_of_its_run(recipe):
+    told = ast.get_docstring(ast.parse((ROOT / "recipes" / f"{recipe}.py").read_text())) or ""
+    said = told[told.index("On an H200") :]
+    lines = results.read(ROOT / "docs" / "results" / "beyond.jsonl")
+    found = {(line["row"], line["metric"]): line["value"] for line in lines if "value" in line}
+    wanted = [f"{found[row, metric]:{form}}" for row, metric, form in TOLD[recipe]]
+    pattern = r"\d+\.\d" if recipe == "long" else r"(\d+) %"
+    assert re.findall(pattern, said) == wanted
+
+
 # How fast: each figure is the newest median of docs/results, to a tenth
 
 GPU, CPU = "NVIDIA H200", "CPU, 2 threads"
