@@ -186,6 +186,15 @@ def show(page: Any, served: Served, model: str, view: str = "", **choice: Any) -
         settle(page)
 
 
+def box_of(locator: Any) -> Any:
+    """Where something lies on the page.  A view that is drawn anew takes it away for a moment, and it has no place."""
+    for _ in range(100):
+        locator.wait_for()
+        if (box := locator.bounding_box()) is not None:
+            return box
+    raise AssertionError(f"{locator} is never there for long")
+
+
 # ---- what is shown --------------------------------------------------------------------------------------------------
 
 

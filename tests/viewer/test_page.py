@@ -3,7 +3,7 @@
 import numpy as np
 import page_looks as made
 import pytest
-from page_fixtures import cell, chosen, press, said, serving, settle, show, weights
+from page_fixtures import box_of, cell, chosen, press, said, serving, settle, show, weights
 
 KINDS = ["encoder", "decoder", "encoder-decoder", "recurrent", "alignment"]
 FIVE = ["matrix", "heads", "grid", "text", "rollout"]
@@ -52,7 +52,7 @@ def test_every_attention_of_a_translator(page, served):
 def test_matrix_shows_the_weight_under_the_pointer(page, served):
     show(page, served, "encoder-decoder", "matrix", attention="cross", layer=1)
     mean = weights(served, "encoder-decoder", "cross", 1).mean(0)
-    box = page.locator(".heatmap .over").bounding_box()
+    box = box_of(page.locator(".heatmap .over"))
     seen = {}
     for x in range(90, int(box["width"]), 41):
         for y in range(90, int(box["height"]), 37):
@@ -117,7 +117,7 @@ def test_words_specials_and_what_rows_sum_to(page, served):
 
 
 def columns(page):
-    return page.locator(".columns .over").bounding_box()
+    return box_of(page.locator(".columns .over"))
 
 
 def test_a_hovered_token_shows_only_its_lines_as_thick_as_the_weight(page, served):
@@ -280,7 +280,7 @@ def test_four_accounts_of_a_token(page, served):
     show(page, served, "encoder", "rollout")
     press(page, "ArrowRight ArrowRight")
     page.locator(".accountbars canvas").wait_for()
-    box = page.locator(".accountbars canvas").bounding_box()
+    box = box_of(page.locator(".accountbars canvas"))
     accounts = served.looks["encoder"].block("encoder/explain/1")
     column = (box["width"] - 120) / 4
     for row, name in enumerate(made.EXPLANATIONS):

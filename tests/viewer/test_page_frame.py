@@ -5,7 +5,7 @@ import statistics
 import numpy as np
 import page_looks as made
 import pytest
-from page_fixtures import cell, chosen, opened_page, press, serving, settle, show, weights
+from page_fixtures import box_of, cell, chosen, opened_page, press, serving, settle, show, weights
 from page_looks import HOSTILE
 
 VIEWS = ["matrix", "heads", "grid", "text", "rollout", "dimensions", "number", "compare", "states"]
@@ -265,7 +265,7 @@ def test_512_tokens_12_layers_12_heads_stay_smooth(browser, long_text, view):
         session = page.context.new_cdp_session(page)
         session.send("Profiler.enable")
         switching = median_scripting(session, [lambda: press(page, "ArrowUp")] * 7)
-        box = page.locator(".heatmap .over, .columns .over, .prose").first.bounding_box()
+        box = box_of(page.locator(".heatmap .over, .columns .over, .prose").first)
         near = 140 if view == "heads" else box["width"] / 2
 
         def hover(step):

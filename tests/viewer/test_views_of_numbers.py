@@ -9,7 +9,7 @@ import numpy as np
 import page_looks
 import pytest
 import views_fixtures
-from page_fixtures import Served, serving, show
+from page_fixtures import Served, box_of, serving, show
 from page_looks import HOSTILE, softmax
 from views_fixtures import choose, number
 
@@ -200,7 +200,7 @@ def test_a_bar_that_is_clicked_is_the_key(page, served):
     show(page, served, "wide", "number")
     go_on(page, "softmax")
     bars = page.locator("canvas.choosing")
-    wide = bars.bounding_box()["width"] / 22
+    wide = box_of(bars)["width"] / 22
     bars.click(position={"x": wide * 6.5, "y": 10})
     page.wait_for_selector(".headline >> text=looks at “the”")
     weights = served.looks["wide"].block("encoder/0/weights")

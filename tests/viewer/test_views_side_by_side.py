@@ -9,7 +9,7 @@ import numpy as np
 import page_looks
 import pytest
 import views_fixtures
-from page_fixtures import serving, settle, show
+from page_fixtures import box_of, serving, settle, show
 from page_looks import HOSTILE
 from views_fixtures import choose, numbers
 
@@ -31,7 +31,7 @@ def page(one_page):
 def point(page: Any, figure: int, across: float, down: float) -> str:
     """Points into a picture, at shares of its width and height; what is told of it."""
     over = page.locator(".pictures .over").nth(figure)
-    box = over.bounding_box()
+    box = box_of(over)
     over.hover(position={"x": box["width"] * across, "y": box["height"] * down})
     return page.locator(".readout").text_content()
 
@@ -184,7 +184,7 @@ def test_gates_are_open_on_average_as_told(page, served):
 def test_a_unit_that_is_clicked_is_drawn_over_the_text(page, served):
     show(page, served, "recurrent", "states")
     unit = int(re.match(r"unit (\d+)", point(page, 2, 0.5, 0.5))[1])
-    box = page.locator(".pictures .over").nth(2).bounding_box()
+    box = box_of(page.locator(".pictures .over").nth(2))
     page.locator(".pictures .over").nth(2).click(position={"x": box["width"] / 2, "y": box["height"] / 2})
     page.wait_for_selector(f"h3 >> text=Unit {unit} over the text")
     page.locator(".unit canvas").nth(1).hover(position={"x": 60, "y": 40})
