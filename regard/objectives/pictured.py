@@ -54,6 +54,8 @@ class Teacher:
 class Pictured(Objective):
     """Cross-entropy with the labels of pictures, changed and mixed at random while it is trained."""
 
+    steady = True
+
     def __init__(
         self,
         preprocessor: Preprocessor,

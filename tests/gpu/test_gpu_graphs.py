@@ -1,4 +1,5 @@
-"""A stack's passes as CUDA graphs: what comes out, the gradients and what is dropped are as without."""
+"""Passes as CUDA graphs, of a stack or of all that is asked: what comes out, the gradients and what is dropped are as
+without."""
 
 from __future__ import annotations
 
@@ -8,11 +9,19 @@ import pytest
 import torch
 
 from regard.commands.finetune import finetune
+from regard.commands.picture_run import augment_of
+from regard.commands.picture_settings import AugmentSettings
+from regard.config import change
+from regard.data.preprocessor import Preprocessor
+from regard.models import VISION
 from regard.models.albert import albert
 from regard.models.bert import bert
 from regard.models.encoder import Encoder
 from regard.models.gpt2 import gpt2
-from regard.rows import Tokens
+from regard.models.heads import new_encoder
+from regard.objectives.objective import Asked
+from regard.objectives.pictured import Pictured, Teacher
+from regard.rows import Rows, Tokens
 from regard.text.tokenizer import ENCODER, Tokenizer
 from regard.training.compiled import compiled
 from regard.training.graphs import replayed
@@ -85,6 +94,49 @@ def test_rows_of_one_length_are_a_shape_of_their_own(family):
     rounding = 1e-7 * max(one.norm() for one in wanted)
     for one, other in zip(found, wanted, strict=True):
         assert (one - other).norm() <= 1e-4 * other.norm() + rounding
+
+
+def pictured(family: str, augment: AugmentSettings, roles: tuple[str, ...]) -> Asked:
+    """A small model of pictures of 16 pixels, taught by a convolutional one where it has a token for that."""
+    torch.manual_seed(0)
+    config = VISION["convolutional-small" if family == "convolutional" else f"{family}-cifar"]
+    config = change(config, "picture" if family == "convolutional" else "embedding.picture", 16)
+    model, how = new_encoder(family, config, roles, 10).model.cuda(), Preprocessor.square(16)
+    other = new_encoder("convolutional", VISION["convolutional-small"], ["classify"], 10).model.cuda()
+    store = torch.randint(0, 256, (100, 16, 16, 3), dtype=torch.uint8, device="cuda")
+    teacher = Teacher(other, how, tuple(range(10))) if "taught" in roles else None
+    changes = augment_of(augment, 16)
+    return Asked(model, Pictured(how, 10, store=store, augment=changes, smoothing=0.1, teacher=teacher)).train()
+
+
+def judged(asked: Asked, sizes: list[int]) -> list[torch.Tensor]:
+    """What is told of batches, then the gradients that they add up to, and what norms have counted."""
+    told = []
+    for number, size in enumerate(sizes):
+        torch.manual_seed(number)
+        numbers, wanted = torch.randint(0, 100, (size,), device="cuda"), torch.randint(0, 10, (size,), device="cuda")
+        torch.manual_seed(100 + number)
+        result = asked({"numbers": Tokens(numbers, Rows.even(size, 1, "cuda")), "wanted": wanted})
+        result.loss.backward()
+        told.append(torch.stack([result.loss.detach(), result.count, *result.parts.values()]))
+    return [*told, *(p.grad for p in asked.parameters() if p.grad is not None), *asked.buffers()]
+
+
+ROLES = {"vit": ("classify",), "deit": ("classify", "taught"), "convolutional": ("classify",)}
+CHANGES = {"mixed": AugmentSettings(), "one of many": AugmentSettings(one_of_many=1.0, mixed=0.0)}
+
+
+@pytest.mark.parametrize("changes", CHANGES)
+@pytest.mark.parametrize("family", ROLES)
+def test_pictures_are_changed_and_judged_by_one_graph_as_without(family, changes):
+    asked, sizes = pictured(family, CHANGES[changes], ROLES[family]), [24, 24, 10, 24]
+    wanted = judged(copy.deepcopy(asked), sizes)
+    with replayed(asked):
+        found = judged(asked, sizes)
+    assert len(found) == len(wanted) and "forward" not in vars(asked)
+    rounding = 1e-6 * max(one.norm() for one in wanted)
+    for one, other in zip(found, wanted, strict=True):
+        assert (one - other).norm() <= 1e-3 * other.norm() + rounding
 
 
 def test_what_is_dropped_follows_from_the_seed_alone():
