@@ -25,9 +25,8 @@ class Result:
 class Objective(nn.Module):
     """Owns what only the asking needs (heads, a generator, a teacher); the model owns the rest."""
 
-    steady = (
-        False  # whether batches have few shapes, and are judged without waiting for the device (training/graphs.py)
-    )
+    # Whether batches have few shapes, and are judged without waiting for the device: then judging is one CUDA graph
+    steady = False
 
     def prepare(self, batch: Batch) -> Batch:
         """Make the question: corrupt, pair, pack.  Runs beside the data, before the device, without the model."""
