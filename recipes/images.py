@@ -28,7 +28,7 @@ from regard.training.settings import Launch
 DATA = "cifar10-jpg/cifar10-jpg.tar.xz"
 # With weaker changes a ViT learns these pictures by heart; a teacher is asked about pictures that are changed so too
 MANY = {"degrees": 0.0, "recolour": 0.0, "one_of_many": 1.0, "blend": 0.0, "cut": 0.0, "mixed": 0.0, "erase": 0.0}
-LONG = {"epochs": 300, "batch": 256, "rate": 5e-4, "weight_decay": 0.05, "launch": "compiled-graphs", "augment": MANY}
+LONG = {"epochs": 200, "batch": 128, "rate": 5e-4, "weight_decay": 0.05, "launch": "compiled-graphs", "augment": MANY}
 PARTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # preset, what it is called in the table, its settings
     "teacher": (
         "convolutional", "Convolutional, nine layers",
