@@ -76,12 +76,14 @@ def test_states_and_gradients_are_as_without(family, precise):
 
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
 def test_compiled_blocks_are_recorded_too(family):
+    """Other kernels round otherwise: about as far from float32 as plain ones in half precision.  Of a key's bias, whose
+    gradient is zero, rounding is all that there is."""
     model, batches = encoder(family), [tokens(*[20] * 40), tokens(*[20] * 33), tokens(*[20] * 40)]
-    wanted = passed(copy.deepcopy(model), batches, False)
+    exact, plain = (passed(copy.deepcopy(model), batches, precise) for precise in (True, False))
     with compiled(model), replayed(model):
         found = passed(model, batches, False)
-    rounding = 1e-6 * max(one.norm() for one in wanted)  # other kernels round otherwise: see the bias of a key
-    assert all((a - b).norm() <= 0.05 * b.norm() + rounding for a, b in zip(found, wanted, strict=True))
+    for one, other, true in zip(found, plain, exact, strict=True):
+        assert (one - true).norm() <= 0.05 * true.norm() + 3 * (other - true).norm()
 
 
 @pytest.mark.parametrize("family", CONFIGS)
