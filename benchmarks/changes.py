@@ -11,10 +11,12 @@ from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from regard.attention import attend
 from regard.attention.attention import Attention
 from regard.layers import residual
+from regard.layers.recurrent import Recurrent
 from regard.layers.stack import Stack
 from regard.models import encoder
 from regard.objectives import reading
@@ -41,12 +43,22 @@ def all_scores(asked: Asked) -> AbstractContextManager:
 
 def three_products(asked: Asked) -> AbstractContextManager:
     """Queries, keys and values each by a product of its own."""
-    return patched(Attention, "joins", lambda attention, x: False)
+    return patched(Attention, "joins", lambda attention, x, rows: False)
 
 
 def ragged(asked: Asked) -> AbstractContextManager:
     """Rows that are equally long by the kernel for all rows."""
     return patched(attend, "rectangle_can", lambda *given: False)
+
+
+def by_products(asked: Asked) -> AbstractContextManager:
+    """Attention by one product after the other, where it is by torch's own kernels."""
+    return sdpa_kernel(SDPBackend.MATH)
+
+
+def packed_decoder(asked: Asked) -> AbstractContextManager:
+    """A decoder of LSTMs that reads its rows as they are, and fills none up."""
+    return patched(Recurrent, "states", lambda layers, x, rows, start: layers(x, rows, start)[0])
 
 
 @contextmanager

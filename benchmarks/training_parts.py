@@ -31,8 +31,10 @@ import torch
 from benchmarks.changes import (
     Change,
     all_scores,
+    by_products,
     compiled_embedding,
     filled,
+    packed_decoder,
     patched,
     ragged,
     three_products,
@@ -173,6 +175,8 @@ def cases(small: bool) -> dict[str, Case]:
         "lstm": Case(
             translator, sentence_pairs(64 if small else 4096, TRANSLATORS["rnn-dot"].embedding.vocab), (
                 Row("plain", launch="plain", profiled=True), Row("plain, again", launch="plain"),
+                Row("plain, by products", (by_products,), "plain", profiled=True),
+                Row("plain, packed decoder", (packed_decoder,), "plain"),
             ),
         ),
     }  # fmt: skip
