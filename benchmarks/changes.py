@@ -84,7 +84,8 @@ def filled(tokens: int) -> Change:
 
 @contextmanager
 def compiled_embedding(asked: Asked) -> Iterator[None]:
-    embed: Any = asked.model.encoder.embed
+    model: Any = asked.model
+    embed = model.encoder.embed
     embed.compile(dynamic=True)
     yield
     embed._compiled_call_impl = None

@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -70,7 +71,7 @@ def copies(model: Marian) -> None:
             weight.mul_(0.3)
     table.view(-1, 2, half)[:, :, :told] = 0.0
     table[-1] = 0.0
-    cross = model.decoder.blocks[-1].cross
+    cross: Any = model.decoder.blocks[-1].cross
     size = 2 * half // cross.heads
     waves = torch.cat([torch.arange(size // 2), half + torch.arange(size // 2)])  # sines, and their cosines
     words = torch.cat([torch.arange(told, half), half + torch.arange(told, half)])

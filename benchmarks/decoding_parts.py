@@ -173,7 +173,7 @@ def main() -> None:
         stage.FEWEST = asked.fewest
     asked.out.mkdir(parents=True, exist_ok=True)
     (asked.out / "profiles.txt").unlink(missing_ok=True)
-    numbers = {"torch": torch.__version__, "rows": list(measured(asked))}
+    numbers: dict[str, Any] = {"torch": torch.__version__, "rows": list(measured(asked))}
     (asked.out / "parts.json").write_text(json.dumps(numbers, indent=1) + "\n")
     for load in dict.fromkeys(row["load"] for row in numbers["rows"]) if asked.results else ():
         some = {row["variant"]: row for row in numbers["rows"] if row["load"] == load}

@@ -65,7 +65,7 @@ def laid_out(model: str | None, texts: list[str], folder: Path, learn: str) -> s
     """The folder of the model; of a preset it is made, with a vocabulary of the texts."""
     from regard.models import ENCODERS
 
-    if model in ENCODERS:
+    if model is not None and model in ENCODERS:
         from benchmarks.layout import encoder
 
         encoder(model, texts, learn).save(folder)

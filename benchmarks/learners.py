@@ -6,7 +6,6 @@ import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -99,9 +98,8 @@ def learn(asked: Asked, batches: Batches, plan: Plan, turns: Turns) -> None:
 def training(plan: Plan) -> TrainingConfig:
     """AdamW at one rate, and gradients clipped at 1."""
     optimizer = OptimizerConfig(RATE, "constant", warmup=0, betas=(0.9, 0.999), epsilon=1e-8)
-    launch: Any = plan.launch
     return TrainingConfig(
-        steps=MOST, seed=plan.seed, precision="bf16" if plan.on_gpu else "float32", launch=launch, report_every=1,
+        steps=MOST, seed=plan.seed, precision="bf16" if plan.on_gpu else "float32", launch=plan.launch, report_every=1,
         evaluate_every=0, save_every=MOST, optimizer=optimizer,
     )  # fmt: skip
 

@@ -130,9 +130,11 @@ def lay_out_translator(load: Load, folder: Path, examples: Path) -> float:
     random, count = np.random.default_rng(0), STEPS * load.batch
     lengths = np.interp(random.random(count), list(LENGTHS), list(LENGTHS.values())).round().astype(int)
     sides = {"source": lengths, "target": np.maximum(lengths + random.integers(-2, 3, count), 1)}
-    ids = {side: random.integers(FIRST, model.config.embedding.vocab, sizes.sum()) for side, sizes in sides.items()}
+    drawn: dict[str, Any] = {f"{side}_lengths": sizes for side, sizes in sides.items()}
+    for side, sizes in sides.items():
+        drawn[side] = random.integers(FIRST, model.config.embedding.vocab, sizes.sum())
     with open(examples, "wb") as file:
-        np.savez(file, **ids, **{f"{side}_lengths": sizes for side, sizes in sides.items()})
+        np.savez(file, **drawn)
     return BACKWARDS * flops(model) / 2  # what it counts is of two tokens, one of the source and one of the target
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from regard.training.settings import Launch
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -16,7 +18,7 @@ class Plan:
     stretches: int  # the first of which is the warm-up
     seed: int = 0
     rate: float = 2e-5
-    launch: str = "graphs"  # of regard
+    launch: Launch = "graphs"  # of regard
     attention_dropout: float = 0.0
     beams: int = 1  # of what is written; 1: greedy
     most: int = 64  # tokens that are written after each prompt

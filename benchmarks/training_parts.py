@@ -276,10 +276,11 @@ def cells_alone(case: Case, steps: int) -> dict[str, Any]:
 
     from regard.layers.recurrent import Packing
 
-    model, device, on_gpu = translator().model, here(), here().type == "cuda"
+    model: Any = translator().model
+    device, on_gpu = here(), here().type == "cuda"
     batch: Batch = {name: part for name, part in case.batches[0].items() if isinstance(part, Tokens)}
     runs = []
-    for tokens, cells in zip(batch.values(), (model.encoder.cells, model.decoder.cells), strict=True):  # type: ignore
+    for tokens, cells in zip(batch.values(), (model.encoder.cells, model.decoder.cells), strict=True):
         sizes = Packing.of(tokens.rows).sizes
         runs.append((cells, torch.randn(tokens.rows.total, cells.input_size, device=device), sizes))
     ticks = Ticks(on_gpu)

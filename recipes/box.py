@@ -66,7 +66,7 @@ TRAINING = {"steps": 4000, "evaluate_every": 1000, "save_every": 200, "average":
 RATE, WARMUP = 4e-3, 0.25  # the highest, and the share of the steps over which it rises
 
 ALBERT = ("embedding.longest=256", *shaped("stack", 256, 6, 4, 1024))  # its table of words is 128 wide
-MASKED = {
+MASKED: dict[str, Any] = {
     "objective": "masked", "pieces": "wordpiece", "vocab": 7000, "longest": 128, "later_longest": 256, "budget": 65_536,
     "steps": 4500, "rate": 8e-4, "warmup": 0.1, "evaluate_every": 0,
 }  # fmt: skip
@@ -134,7 +134,7 @@ def score_filling(options: Namespace, folder: Path) -> Scores:
 
 
 def score_writing(options: Namespace, folder: Path) -> Scores:
-    told = evaluate(load_reader(folder), [options.data / HELD_OUT], measuring=Measuring(256, 128))
+    told: Any = evaluate(load_reader(folder), [options.data / HELD_OUT], measuring=Measuring(256, 128))
     return {f"held-out text, {score.metric}": score.value for score in told.scores}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import lzma
 import re
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
@@ -26,7 +27,7 @@ NATURAL = (  # SST-2 is cut into words and has no capitals
     (r"\bi\b", "I"),
 )
 ENOUGH = 80  # lines of a file, for a small run
-PACKED = {".gz": gzip.compress, ".xz": lzma.compress}
+PACKED: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".xz": lzma.compress}
 
 
 def small_data(out: Path) -> Path:

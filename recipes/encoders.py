@@ -66,7 +66,9 @@ FILES = {  # train and dev of each task
 }
 SCORES = {name: (GLUE[name].kind, GLUE[name].scores[0]) for name in FILES if name in GLUE}
 SCORES["CoNLL-2003"] = ("tag", "entity f1")
-SETTINGS = {"longest": 128, "later_longest": 256, "budget": 16_384, "rate": 5e-4, "warmup": 0.05, "generator": 0.5}
+SETTINGS: dict[str, Any] = {
+    "longest": 128, "later_longest": 256, "budget": 16_384, "rate": 5e-4, "warmup": 0.05, "generator": 0.5,
+}  # fmt: skip
 LATER = {"rate": 2e-4}  # of a second stage
 VOCABULARY, FLOPS, SEEDS = 16_000, 1.4e16, 3
 

@@ -27,20 +27,24 @@ from regard.training.settings import Launch
 
 DATA = "cifar10-jpg/cifar10-jpg.tar.xz"
 # With weaker changes a ViT learns these pictures by heart; a teacher is asked about pictures that are changed so too
-MANY = {"degrees": 0.0, "recolour": 0.0, "one_of_many": 1.0, "mixed": 0.8}
-LONG = {"epochs": 250, "batch": 256, "rate": 6e-4, "weight_decay": 0.05, "launch": "compiled-graphs", "augment": MANY}
+CHANGES = {"degrees": 0.0, "recolour": 0.0, "one_of_many": 1.0, "mixed": 0.8}
+LONG = {
+    "epochs": 250, "batch": 256, "rate": 6e-4, "weight_decay": 0.05, "launch": "compiled-graphs", "augment": CHANGES,
+}  # fmt: skip
 PARTS: dict[str, tuple[str, str, dict[str, Any]]] = {  # preset, what it is called in the table, its settings
     "teacher": (
         "convolutional", "Convolutional, nine layers",
-        {"epochs": 120, "batch": 512, "rate": 2e-3, "weight_decay": 0.1, "augment": MANY},
+        {"epochs": 120, "batch": 512, "rate": 2e-3, "weight_decay": 0.1, "augment": CHANGES},
     ),
     "vit": ("vit-cifar", "ViT", LONG),
     "deit": ("deit-cifar", "ViT with DeiT's token, taught hard by the convolutional one", LONG),
     "soft": ("vit-cifar", "ViT, taught softly by the convolutional one", {**LONG, "distillation": "soft"}),
 }  # fmt: skip
 TAUGHT = ("deit", "soft")
-TINY = ("embedding.width=32", "stack.block.width=32", "stack.block.inner=32", "stack.block.attention.heads=2")
-TINY = (*TINY, "stack.layers=1", "embedding.size=8")
+TINY = (
+    "embedding.width=32", "embedding.size=8", "stack.layers=1", "stack.block.width=32", "stack.block.inner=32",
+    "stack.block.attention.heads=2",
+)  # fmt: skip
 
 
 def train_one(part: str, options: Namespace) -> None:

@@ -97,12 +97,12 @@ def learn(options: Namespace, row: Row, texts: dict[str, Path]) -> None:
     start, text = time.monotonic(), options.text
     out = options.out / f"{text}-{options.row}-{options.seed}".replace(" ", "-").lower()
     steps = {"steps": options.steps} if options.steps else {}
-    reader = pretrain(
+    reader: Any = pretrain(
         row.preset, [texts["train"]], dev=[texts["valid"]], out=out, corpus=options.out / f"{text}-corpus",
         set=row.set, seed=options.seed, **{**row.settings, **steps},
     )  # fmt: skip
     seconds = time.monotonic() - start
-    told = evaluate(reader, [texts["test"]], measuring=row.measuring)
+    told: Any = evaluate(reader, [texts["test"]], measuring=row.measuring)
     about = {
         "row": options.row, "data": NAMES[text], "split": "test" if texts["test"] != texts["valid"] else "valid",
         "seed": options.seed, "seconds": round(seconds), "commit": commit(), "device": device_name(),

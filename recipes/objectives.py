@@ -119,7 +119,7 @@ def finetune_one(options: Namespace) -> None:
 def by_head(options: Namespace, row: Row, task: str, out: Path) -> float:
     """A new head on the model, as everyone fine-tunes: on the first token, the last, or the last of both ways."""
     pretrained = options.model != "nothing"
-    begun = {} if pretrained else {"tokenizer": tokenizer_of(options, row.text), "set": row.set}
+    begun: dict[str, Any] = {} if pretrained else {"tokenizer": tokenizer_of(options, row.text), "set": row.set}
     model = run_folder(options) / "model" if pretrained else row.preset
     (data, dev), kind = files_of(options, task), GLUE[task].kind
     score = METRICS[task]
@@ -145,8 +145,10 @@ def as_text(options: Namespace, row: Row, task: str, out: Path) -> float:
         "optimizer": {"rate": 1e-3, "schedule": "linear", "warmup": steps // 10},
     }  # fmt: skip
     model = run_folder(options) / "model"
-    told = {"train": [str(places[0])], "dev": [str(places[1])], "smoothing": 0.0, "longest": 256, "budget": 1536}
-    translator = train("text", model=str(model), out=out, training=training, **told)
+    translator: Any = train(
+        "text", model=str(model), out=out, training=training, train=[str(places[0])], dev=[str(places[1])],
+        smoothing=0.0, longest=256, budget=1536,
+    )  # fmt: skip
     asked = [json.loads(line)["text"] for line in places[1].read_text().splitlines()]
     said = ["".join(best[0].text.split()) for best in translator.translate(asked)]
     return judged(task, said, [spoken(task, label) for _, label in zip_labelled(pairs[1])])
@@ -185,7 +187,7 @@ def draw(options: Namespace) -> None:
             found = {line["flops"]: line["value"] for line in mine}
             points = [(flops, found.get(flops, found.get(0))) for flops in options.budgets]
             if all(value is not None for _, value in points):
-                told = {"row": row.objective, "data": "GLUE by compute", "split": "dev", "seed": seed}
+                told: dict[str, Any] = {"row": row.objective, "data": "GLUE by compute", "split": "dev", "seed": seed}
                 append("objectives", metric=CURVE, points=points, **told, **about(options))
 
 

@@ -56,7 +56,7 @@ def question(row: Row, objective: str, pieces: Tokenizer) -> tuple[Asked, dict[s
 def uncounted(asked: nn.Module, longest: int) -> float:
     """FLOPs a token of attention, 12 for each pair of tokens, layer and number of their width; and of recurrent layers,
     six for each weight."""
-    blocks = [part for part in asked.modules() if hasattr(part, "attention") and hasattr(part, "feed")]
+    blocks: list[Any] = [part for part in asked.modules() if hasattr(part, "attention") and hasattr(part, "feed")]
     attention = sum(12 * longest * block.attention.q.out_features for block in blocks)
     lstm = [part for part in asked.modules() if isinstance(part, nn.RNNBase) or hasattr(part, "weight_hh")]
     return attention + sum(6.0 * p.numel() for part in lstm for p in part.parameters() if p.ndim == 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from recipes import encoders
 from recipes.encoders import THEN
@@ -55,8 +56,9 @@ ROWS = {
 NOTHING = Row("nothing", "bert-mini")  # what comes of fine-tuning alone
 SPECIALS = {"encoder": ENCODER, "whole": SPECIAL, "spans": T5}
 # Many small steps: the first thousand or so teach hidden words their frequency, and little else
-SETTINGS = {"longest": 128, "budget": 4096, "warmup": 0.05, "generator": 0.5}
-TUNING = {"longest": 128, "epochs": 3.0, "ulmfit": False}  # all parts of all models learn from the first step on
+SETTINGS: dict[str, Any] = {"longest": 128, "budget": 4096, "warmup": 0.05, "generator": 0.5}
+# All parts of all models learn from the first step on
+TUNING: dict[str, Any] = {"longest": 128, "epochs": 3.0, "ulmfit": False}
 BUDGETS, SEEDS, VOCABULARY = (1.25e14, 5e14, 2e15), 3, 16_000
 FILES = {"SST-2": ("sst2/sentence-level/train.tsv", "sst2/sentence-level/dev.tsv")}  # train and dev of each task
 FILES |= {task: encoders.FILES[task] for task in ("CoLA", "MRPC", "RTE", "STS-B")}

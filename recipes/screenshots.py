@@ -81,8 +81,8 @@ def main() -> None:
         seen.save(files[role])
     with browser(options.chromium) as opened:
         for picture in PICTURES:
-            role = next((role for role in picture.look.split() if role in looks), None)
-            if role is None:
+            role = next((role for role in picture.look.split() if role in looks), "")
+            if not role:
                 print(f"{picture.file} is left out: no model for {picture.look}")
                 continue
             content = smaller(taken(opened, picture, looks[role], files[role]))

@@ -65,10 +65,10 @@ UNHEARD = ("theo", "yweweler")  # of six speakers, those that are tested on
 LABELS, SEEDS, STARTS = (10, 30, 100), (0, 1, 2), ("pretrained", "scratch")
 TOGETHER, SHUFFLES = 6, 10  # digits of a row to pretrain on; how often all are drawn together anew
 DEV, TEST = 40, 1000  # recordings
-PRETRAINING = {
+PRETRAINING: dict[str, Any] = {
     "steps": 3000, "budget": 16_000, "longest": 300, "rate": 8e-4, "warmup": 0.1, "betas": (0.9, 0.98), "varied": 0.5,
 }  # fmt: skip
-FINETUNING = {"batch": 20, "best": "last character error rate", "varied": 0.5}
+FINETUNING: dict[str, Any] = {"batch": 20, "best": "last character error rate", "varied": 0.5}
 RATE_OF = {"pretrained": 3e-4, "scratch": 5e-4}
 STEPS = 1500  # of fine-tuning: letters come late
 HIDDEN = ("spans.share=0.2", "spans.length=5", "spans.least=0")  # of a digit, a letter or so
@@ -83,7 +83,7 @@ def prepare(options: Namespace) -> None:
     random.Random(0).shuffle(every)
     (options.sounds / "joined").mkdir(parents=True, exist_ok=True)
     for one in every:
-        (options.sounds / Path(one.name).name).write_bytes(bytes(one.source))  # type: ignore[arg-type]
+        (options.sounds / Path(one.name).name).write_bytes(bytes(one.source))
     heard = [one for one in every if speaker(one) not in UNHEARD]
     unheard = [one for one in every if speaker(one) in UNHEARD]
     write_table(options.sounds / "test.csv", unheard[: 20 if options.small else TEST])
@@ -242,7 +242,7 @@ def classify(known: torch.Tensor, digits: torch.Tensor, asked: torch.Tensor) -> 
         found.backward()
         return found
 
-    steps.step(loss)  # type: ignore[no-untyped-call]
+    steps.step(loss)
     return (asked @ weights.detach()).argmax(1)
 
 
@@ -276,9 +276,13 @@ def everything(options: Namespace) -> None:
             pretrained.result()
         alone(options, "finetune", "--start", start, "--labels", str(labels), "--seed", str(seed))
 
+    def probe() -> None:
+        pretrained.result()
+        alone(options, "probe")
+
     with ThreadPoolExecutor(options.together) as pool:
         pretrained = pool.submit(alone, options, "pretrain")
-        probed = pool.submit(lambda: pretrained.result() or alone(options, "probe"))
+        probed = pool.submit(probe)
         runs = [(start, labels, seed) for start in reversed(STARTS) for labels in LABELS for seed in seeds]
         for made in [pool.submit(make, *one) for one in runs]:
             made.result()
