@@ -21,6 +21,7 @@ from regard.objectives.objective import Batch, Objective, Result
 from regard.objectives.reading import counted, scores_of
 
 HEADS: tuple[Role, ...] = ("classify", "taught")  # whose mean scores a picture
+LARGEST = 64  # pixels of a side of small pictures
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +55,6 @@ class Teacher:
 class Pictured(Objective):
     """Cross-entropy with the labels of pictures, changed and mixed at random while it is trained."""
 
-    steady = True
-
     def __init__(
         self,
         preprocessor: Preprocessor,
@@ -70,6 +69,7 @@ class Pictured(Objective):
         self.preprocessor, self.labels, self.smoothing = preprocessor, labels, smoothing
         self.augment, self.teacher = augment or Augment(), teacher
         self._store = (store,)  # in a tuple, it is nothing that is saved
+        self.steady = max(preprocessor.fixed or (LARGEST + 1,)) <= LARGEST  # large ones keep a GPU busy as it is
 
     def judge(self, model: nn.Module, batch: Batch) -> Result:
         pixels, wanted = self.pixels(batch), batch["wanted"]

@@ -1,7 +1,7 @@
 """A training's passes as one launch each: CUDA graphs of a stack of layers, or of all that is asked.
 
 A GPU is done with a small batch sooner than a CPU has launched its kernels one by one.  A graph launches all of them at
-once, but is for one shape alone.  Pictures have one shape.  Batches of text are rounded up to a few shapes, by empty
+once, but is for one shape alone.  Small pictures have one.  Batches of text are rounded up to a few shapes, by empty
 rows and by one row of zeros, which lies behind the others, and which nobody looks at: of these the stack is recorded.
 """
 

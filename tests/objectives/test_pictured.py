@@ -105,3 +105,7 @@ def test_a_teacher_is_neither_trained_nor_saved_and_sees_its_own_size():
     asked.train()(BATCH).loss.backward()
     assert all(parameter.grad is None for parameter in teacher.parameters()) and not teacher.training
     assert not any("teacher" in name for name in asked.state_dict())
+
+
+def test_only_small_pictures_are_judged_in_one_launch():
+    assert Pictured(Preprocessor.square(32), 10).steady and not Pictured(Preprocessor.square(224), 10).steady
