@@ -163,8 +163,8 @@ class Run:
     def step(self, micro_batches: Iterator[tuple[int, Batch]], stop: bool) -> bool:
         """Take a step; whether some rank was asked to stop.
 
-        A device works on while the next step is made ready: of a step it is heard once the next has been launched, or
-        at once, where something else comes before that.  Several ranks hear of a stop after the same step.
+        A device works on while the next steps are made ready: of a step it is heard once a few more have been launched,
+        or at once, where something else comes before that.  Several ranks hear of a stop after the same step.
         """
         start = time.perf_counter()
         self.under_way.append(self.stepper.take(self.progress.step, micro_batches, stop))

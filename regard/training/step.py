@@ -26,6 +26,10 @@ from regard.training.optimizer import adamw, rate_at
 from regard.training.parallel import Ranks
 from regard.training.settings import TrainingConfig
 
+# Steps that may be under way on a GPU while another is launched.  One takes long to launch, another to be done: with a
+# few of them ahead neither is waited for
+LATE = 4
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -65,7 +69,7 @@ class Stepper:
     def __init__(self, asked: Asked, batches: Batches, config: TrainingConfig, ranks: Ranks):
         self.asked, self.batches, self.config, self.ranks = asked, batches, config, ranks
         self.device = device_of(asked)
-        self.late = 1 if self.device.type == "cuda" else 0  # steps that may be under way while another is launched
+        self.late = LATE if self.device.type == "cuda" else 0
         self.width = config.accumulate * ranks.count
         self.module = ranks.wrap(asked)
         self.parameters = dict(asked.named_parameters())

@@ -16,13 +16,13 @@ QUIET = replace(CONFIG, report_every=1000, evaluate_every=0, save_every=5, avera
 
 
 @pytest.fixture
-def taken(monkeypatch):
-    """What is launched and what is heard of, in their order, where one step may be under way."""
+def taken(monkeypatch, request):
+    """What is launched and what is heard of, in their order, where one step may be under way, or more."""
     order, begin, take, measured = [], Stepper.__init__, Stepper.take, Stepper.measured
 
     def late(self, *given):
         begin(self, *given)
-        self.late = 1
+        self.late = getattr(request, "param", 1)
 
     monkeypatch.setattr(Stepper, "__init__", late)
     monkeypatch.setattr(Stepper, "take", lambda self, step, *rest: order.append(step) or take(self, step, *rest))
@@ -48,6 +48,12 @@ def test_the_run_is_the_same(tmp_path, request):
 def test_a_step_is_heard_of_once_the_next_is_launched_or_before_it_is_saved(tmp_path, taken):
     run(tmp_path, QUIET, evaluate=None)
     assert taken[:11] == [0, 1, 0, 2, -1, 3, -2, 4, -3, -4, 5]
+
+
+@pytest.mark.parametrize("taken", [3], indirect=True)
+def test_several_may_be_under_way(tmp_path, taken):
+    run(tmp_path, QUIET, evaluate=None)
+    assert taken[:11] == [0, 1, 2, 3, 0, 4, -1, -2, -3, -4, 5]
 
 
 def test_nan_is_named_after_the_next_launch_and_neither_step_is_taken(tmp_path, taken):
