@@ -81,13 +81,13 @@ def main() -> None:
         seen.save(files[role])
     with browser(options.chromium) as opened:
         for picture in PICTURES:
-            role = next((role for role in picture.look.split() if role in looks), "")
-            if not role:
+            shown = next((role for role in picture.look.split() if role in looks), None)
+            if shown is None:
                 print(f"{picture.file} is left out: no model for {picture.look}")
                 continue
-            content = smaller(taken(opened, picture, looks[role], files[role]))
+            content = smaller(taken(opened, picture, looks[shown], files[shown]))
             write_file(options.out / picture.file, content)
-            print(f"{options.out / picture.file}: {role}, {len(content):,} bytes")
+            print(f"{options.out / picture.file}: {shown}, {len(content):,} bytes")
 
 
 def asked() -> Namespace:

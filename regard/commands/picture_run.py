@@ -24,7 +24,7 @@ from regard.data.one_of_many import OneOfMany
 from regard.data.picture_cache import PictureBatches, PictureCache
 from regard.errors import Problem, UsageProblem
 from regard.objectives.objective import Asked
-from regard.objectives.pictured import Pictured, Teacher
+from regard.objectives.pictured import SMALL, Pictured, Teacher
 from regard.tasks.finetuned import Finetuned
 from regard.tasks.image import Image, PictureReader
 from regard.tasks.metrics import Score
@@ -34,7 +34,6 @@ from regard.training.resume import wait_for
 from regard.training.settings import OptimizerConfig, TrainingConfig
 
 HELD_OUT = 10  # one of so many pictures, where none are given to choose by
-SMALL = 64  # pixels of a side up to which pictures are moved and not cut
 SHARE = 0.25  # of a GPU's free memory that pictures may fill
 EPOCHS, RATE = (100, 5), (1e-3, 5e-5)  # from nothing, and to fine-tune
 WEIGHTS = {"hard": 0.5, "soft": 0.1}  # of a teacher's word (Touvron et al. 2020)
@@ -170,7 +169,7 @@ def split(whole: Gallery) -> tuple[Gallery, Gallery]:
 
 def augment_of(settings: AugmentSettings, side: int) -> Augment:
     s, steps = settings, list[Step]()
-    crop = s.crop or ("padded" if side <= SMALL else "resized")
+    crop = s.crop or ("padded" if side <= SMALL else "resized")  # small ones are moved and not cut
     if s.flip:
         steps.append(Flip())
     if s.degrees:

@@ -21,7 +21,7 @@ from regard.objectives.objective import Batch, Objective, Result
 from regard.objectives.reading import counted, scores_of
 
 HEADS: tuple[Role, ...] = ("classify", "taught")  # whose mean scores a picture
-LARGEST = 64  # pixels of a side of small pictures
+SMALL = 64  # pixels of a side, up to which pictures are small: a batch of them leaves a GPU idle
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ class Pictured(Objective):
         self.preprocessor, self.labels, self.smoothing = preprocessor, labels, smoothing
         self.augment, self.teacher = augment or Augment(), teacher
         self._store = (store,)  # in a tuple, it is nothing that is saved
-        self.steady = max(preprocessor.fixed or (LARGEST + 1,)) <= LARGEST  # large ones keep a GPU busy as it is
+        self.steady = preprocessor.fixed is not None and max(preprocessor.fixed) <= SMALL
 
     def judge(self, model: nn.Module, batch: Batch) -> Result:
         pixels, wanted = self.pixels(batch), batch["wanted"]

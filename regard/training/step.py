@@ -26,8 +26,8 @@ from regard.training.optimizer import adamw, rate_at
 from regard.training.parallel import Ranks
 from regard.training.settings import TrainingConfig
 
-# Steps that may be under way on a GPU while another is launched.  One takes long to launch, another to be done: with a
-# few of them ahead neither is waited for
+# Steps that may be under way on a GPU while another is launched: one takes long to launch and another to be done, and
+# neither should wait for the other
 LATE = 4
 
 
