@@ -7,6 +7,7 @@ all steps, tokens on the host.  Peers are not asked: that is `regard bench gener
     python -m benchmarks.decoding_parts --out parts                         # about a minute on one H200
     python -m benchmarks.decoding_parts --variants compiled --out parts     # another: compiling
     python -m benchmarks.decoding_parts --variants plain --out parts        # kernel by kernel
+    python -m benchmarks.decoding_parts --models translation --variants graphs graphs-without-reading --out parts
     python -m benchmarks.decoding_parts --small --device cpu --out parts    # a dry run
 """
 
@@ -50,6 +51,7 @@ LACKS: dict[str, list[tuple[Any, str, Any]]] = {  # what a variant does without,
     "choice": [(best, "kernels_run", lambda logits: False)],
     "norms": [(fused, "kernels_run", lambda states: False)],
     "tables": [(copies, "STEP", 1)],
+    "reading": [(stage, "AT_ONCE", 0)],
 }
 VARIANTS = "graphs", *(f"graphs-without-{part}" for part in LACKS)
 
@@ -58,6 +60,7 @@ def options() -> Namespace:
     parser = ArgumentParser(description=__doc__.partition("\n")[0])
     known = f"plain, graphs, compiled or unrecorded, or one of these with -without-{'|'.join(LACKS)}"
     parser.add_argument("--variants", nargs="+", default=VARIANTS, metavar="VARIANT", help=known)
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--small", action="store_true", help="tiny models")
@@ -117,6 +120,9 @@ def translation(small: bool, device: str) -> tuple[torch.nn.Module, list[Load]]:
     ]
 
 
+MODELS = {"language": language, "translation": translation}
+
+
 def timed(run: Callable[[], Any], repetitions: int, wait: Callable[[], None]) -> dict[str, Any]:
     seconds = []
     for _ in range(repetitions + 1):
@@ -141,8 +147,8 @@ def profiled(run: Callable[[], Any], on_gpu: bool) -> str:
 def measured(asked: Namespace) -> Iterator[dict[str, Any]]:
     on_gpu = asked.device != "cpu"
     wait = torch.cuda.synchronize if on_gpu else lambda: None
-    for make in (language, translation):
-        model, loads = make(asked.small, asked.device)
+    for kind in asked.models:
+        model, loads = MODELS[kind](asked.small, asked.device)
         for variant in asked.variants:
             launch, _, lacking = variant.partition("-without-")
             scribe = Scribe(model, "bf16" if on_gpu else "float32", launch)

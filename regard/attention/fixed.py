@@ -83,6 +83,11 @@ class FixedRows(Rows):
         """What forbids to look elsewhere when it is added; the same for all layers, so it is made once a step."""
         return torch.where(self.allowed, self.shades[1], self.shades[0])
 
+    @property
+    def lanes(self) -> Tensor:  # (K, 1)
+        """The rows of a sentence, each of which begins as its own."""
+        return self.numbers[: self.beams, None].to(torch.int16)
+
     def spread(self, bias: Tensor) -> Tensor:  # (B, H, 1, T) -> (S, H, K, T * K)
         """A bias of the places of each row, for the places of its sentence."""
         if self.beams == 1:
@@ -137,6 +142,16 @@ class FixedRoom(Room):
         for grid, new in ((self.keys, room.keys), (self.values, room.values)):
             grown = new[:, :filled].unflatten(0, (-1, beams)).transpose(1, 2)  # (n, T, K, H, D)
             grid[:, :filled].index_copy_(0, slots, grown.to(grid.dtype))
+
+    def take(self, begins: Tensor, room: Room) -> None:  # (S,)
+        """As `put`, for the slots that are marked, of a room that has a row for every slot and maybe more; with zeros
+        behind the rows."""
+        places, marked = room.rows.longest, begins[:, None, None, None]
+        for grid, new in ((self.keys, room.keys), (self.values, room.values)):
+            near, far = grid[:, :places, 0], grid[:, places:, 0]
+            near.copy_(torch.where(marked, new[: len(grid), :places].to(grid.dtype), near))
+            if not one_query_can(grid):
+                far.masked_fill_(marked, 0.0)
 
     def clear(self, slots: Tensor) -> None:
         """Zeros, which say nothing to whoever looks at them.  Our kernel looks at what is filled, and at no more."""

@@ -22,8 +22,8 @@ class Beams(Stage):
         self.going = self.told = self.search.going
         self.held += [index_of(ends.never, self.device)]
 
-    def begin(self, slots: Tensor, texts: Sequence[Text]) -> None:
-        self.search.begin(slots, *self.read(slots, texts))
+    def begin(self, slots: Sequence[int], texts: Sequence[Text]) -> None:
+        self.search.begin(*self.read(slots, texts))
 
     def step(self, places: int) -> None:
         parents = self.search.extend(self.logits(self.search.token.flatten(), places))

@@ -73,7 +73,7 @@ class Flow:
                 slots.append(self.free.pop())
                 texts.append(self.waiting.popleft())
                 texts[-1].since, tokens = self.stage.launched, tokens + len(texts[-1].source)
-            self.stage.begin(torch.tensor(slots, device=self.stage.device), texts)
+            self.stage.begin(slots, texts)
             self.active |= zip(slots, texts, strict=True)
         self.survey()
 

@@ -38,8 +38,11 @@ class Lines(Stage):
         vocab = choosing.vocab or 0
         self.seen = torch.zeros(slots, vocab, dtype=torch.bool, device=self.device) if penalized else None
 
-    def begin(self, slots: Tensor, texts: Sequence[Text]) -> None:
-        token, limit = self.read(slots, texts)
+    def begin(self, slots: Sequence[int], texts: Sequence[Text]) -> None:
+        self.put(*self.read(slots, texts), texts)
+
+    def put(self, slots: Tensor, token: Tensor, limit: Tensor, texts: Sequence[Text]) -> None:  # (n,) each
+        """What is known of texts that begin, in place of what was of others."""
         self.token.index_copy_(0, slots, token)
         self.limit.index_copy_(0, slots, limit)
         self.count.index_fill_(0, slots, 0)
@@ -80,8 +83,8 @@ class Kept(Lines):
         self.total = torch.zeros(self.slots, dtype=torch.float64, device=self.device)
         self.told = self.going
 
-    def begin(self, slots: Tensor, texts: Sequence[Text]) -> None:
-        super().begin(slots, texts)
+    def put(self, slots: Tensor, token: Tensor, limit: Tensor, texts: Sequence[Text]) -> None:
+        super().put(slots, token, limit, texts)
         self.total.index_fill_(0, slots, 0.0)
 
     def tell(self, gains: Tensor) -> None:

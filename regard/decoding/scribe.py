@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import torch
 from torch import nn
+from torch.nn.attention import SDPBackend
 
 from regard.attention.fixed import grids
 from regard.decoding.copies import alike, copied, refresh
@@ -22,6 +23,7 @@ from regard.rows import Tokens
 Launch = Literal["plain", "graphs", "compiled", "unrecorded"]  # the last is what graphs do, without them: for a CPU
 Precision = Literal["float32", "bf16"]
 KEPT = 4  # stages that wait to be used again
+KERNELS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]  # the others know no mask, or make a plan for every shape
 
 
 class Scribe:
@@ -73,12 +75,18 @@ class Scribe:
         """Whether its steps can be the same kernels every time, and are asked to be."""
         if not (self.records or self.launch == "unrecorded") or self.is_watched:
             return False
+        if not self.home:
+            self.settle()
+        return self.fixed and isinstance(self.example, Written)
+
+    def settle(self) -> None:
+        """Take the weights as they are now.  To look at all of them takes as long as some steps: it is done once for
+        what is written together."""
         hand = self.hand
         home = [weight.data_ptr() for weight in hand.parameters()] if hand is self.model else [hand]
         if home != self.home:  # the weights of a copy stay where they are, a model's own need not
             self.stages.clear()
             self.home, self.example, self.fixed = home, self.begun(hand), can_be_fixed(hand)
-        return self.fixed and isinstance(self.example, Written)
 
     @torch.inference_mode()
     def begun(self, hand: Any) -> Any:
@@ -107,6 +115,7 @@ class Scribe:
     @contextmanager
     def stage(self, key: Hashable, make: Callable[[], Any]) -> Iterator[Any]:
         """One that nobody else uses; what was recorded on it is kept for the next who wants the same."""
+        self.settle()
         with self.lock:
             waiting = self.stages.pop(key, [])
             stage = waiting.pop() if waiting else None

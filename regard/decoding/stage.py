@@ -13,11 +13,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention import sdpa_kernel
 
 from regard.attention.kernels import try_kernels
-from regard.decoding.scribe import Scribe
+from regard.decoding.reading import Reading
+from regard.decoding.scribe import KERNELS, Scribe
 from regard.layers.fixed import Fixed
+from regard.layers.longest import longest_row
 from regard.layers.stack import one_each
 from regard.recording import recording
 from regard.rows import Tokens
@@ -26,7 +28,7 @@ WARM_UP = 3  # steps before one is recorded: libraries make themselves ready in 
 FEWEST = 32  # places that are looked at; then twice as many, and so on
 SHARE, ROOM = 16, 2**32  # keys and values of a stage: a part of a GPU's memory; of a CPU's, so many bytes
 MOST = 1024  # rows of a stage
-KERNELS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]  # the others know no mask, or make a plan for every shape
+AT_ONCE = 4096  # tokens of sources that are read by one launch: more take a device longer than its host
 
 
 class Stage:
@@ -42,14 +44,15 @@ class Stage:
         ]  # what graphs read that might be forgotten elsewhere
         self.going = torch.zeros(slots, dtype=torch.bool, device=self.device)  # rows that are being written
         self.runs: dict[int, Callable[[], None]] = {}  # a step, by how many places are looked at
+        self.readings: dict[tuple[int, int], tuple[Reading, Callable[[], None]]] = {}  # by tokens, and places
         self.told: Tensor = self.going  # what the host is told of a step
         self.launched = 0  # steps
         self.behind = deque[tuple[int, Tensor, Any]]()  # of which the host has not been told yet
         self.envelopes = list[tuple[Tensor, Any]]()  # in which it was told of earlier ones
-        self.records = scribe.records
+        self.records, self.longest = scribe.records, longest_row(self.model)
         self.lag = 2 if self.records else 0  # steps that may be under way while the host thinks
 
-    def begin(self, slots: Tensor, texts: Sequence[Any]) -> None:  # (n,)
+    def begin(self, slots: Sequence[int], texts: Sequence[Any]) -> None:
         """Let texts begin in slots."""
         raise NotImplementedError
 
@@ -74,7 +77,7 @@ class Stage:
         """A step in which rows have up to so many places."""
         places = min(doubled(places), self.places)
         if places not in self.runs:
-            self.runs[places] = self.recorded(places) if self.records else partial(self.run, places)
+            self.runs[places] = self.recorded_step(places) if self.records else partial(self.run, places)
         self.runs[places]()
         self.behind.append((self.launched, *self.post()))
         self.launched += 1
@@ -99,32 +102,53 @@ class Stage:
             self.envelopes.append((told, event))
         return number, told.T.tolist() if told.ndim > 1 else told.tolist()
 
-    def recorded(self, places: int) -> Callable[[], None]:
-        """A step as one launch."""
-        beside, now = torch.cuda.Stream(self.device), torch.cuda.current_stream(self.device)
+    def recorded_step(self, places: int) -> Callable[[], None]:
         going = self.going.clone()
         self.going.fill_(False)  # so that the steps it takes to record one change nothing
+        launch = self.recorded(partial(self.run, places))
+        self.going.copy_(going)
+        return launch
+
+    def recorded(self, work: Callable[[], None]) -> Callable[[], None]:
+        """Work as one launch; it is done a few times before."""
+        beside, now = torch.cuda.Stream(self.device), torch.cuda.current_stream(self.device)
         beside.wait_stream(now)
         with torch.cuda.stream(beside):
             for _ in range(WARM_UP):
-                self.run(places)
+                work()
             graph = torch.cuda.CUDAGraph()
             with recording(graph, self.scribe.pool, beside):
-                self.run(places)
+                work()
         now.wait_stream(beside)
-        self.going.copy_(going)
         return graph.replay
 
-    def read(self, slots: Tensor, texts: Sequence[Any]) -> tuple[Tensor, Tensor]:  # (n,) each
-        """Let rows begin in slots; their first tokens, and how many may follow, which are sent before the device is
-        busy with what it reads."""
-        first, limits = torch.tensor(
-            [[text.first for text in texts], [text.left for text in texts]], device=self.device
-        )
-        self.read_sources(slots, [text.source for text in texts])
-        return first, limits
+    def read(self, slots: Sequence[int], texts: Sequence[Any]) -> tuple[Tensor, Tensor, Tensor]:  # (n,) each
+        """Let rows begin in slots; these, their first tokens, and how many may follow, which are sent before the device
+        is busy with what it reads."""
+        numbers = [slots, [text.first for text in texts], [text.left for text in texts]]
+        where, first, limits = torch.tensor(numbers, device=self.device)
+        sources = [text.source for text in texts]
+        if not self.read_at_once(slots, sources):
+            self.read_sources(where, sources)
+        return where, first, limits
 
-    def read_sources(self, slots: Tensor, sources: Sequence[Sequence[int]]) -> None:
+    def read_at_once(self, slots: Sequence[int], sources: Sequence[Sequence[int]]) -> bool:
+        """What a translator looks back at, by one launch, if it is little."""
+        tokens, places = doubled(sum(map(len, sources))), doubled(max(map(len, sources)))
+        if self.scribe.reads or tokens > AT_ONCE or places > min(self.places, self.longest):
+            return False
+        if (tokens, places) not in self.readings:
+            reading = Reading(self, tokens, places)
+            reading.tell(slots, sources)
+            launch = self.recorded(reading.run) if self.records else reading.run
+            self.readings[tokens, places] = reading, launch
+        else:
+            reading, launch = self.readings[tokens, places]
+            reading.tell(slots, sources)
+        launch()
+        return True
+
+    def read_sources(self, slots: Tensor, sources: Sequence[Sequence[int]]) -> None:  # (n,)
         """What stands before rows; of those that begin alike it is read once."""
         number = {source: place for place, source in enumerate(dict.fromkeys(map(tuple, sources)))}
         tokens = Tokens.of(list(number), self.device)

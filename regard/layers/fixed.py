@@ -60,13 +60,24 @@ class Fixed(Written):
             mine.source.rows.filled.index_copy_(0, slots, new.source.rows.lengths)  # type: ignore[union-attr]
         self.begin(slots, state.at)
 
+    def take(self, begins: Tensor, state: Written) -> None:  # (S,)
+        """Let sentences begin in the slots that are marked, from a state that has a source for every slot: the same
+        kernels whichever they are."""
+        for mine, new in zip(self.traces, state.traces, strict=True):
+            mine.source.take(begins, new.source)  # type: ignore[union-attr]
+        filled = mine.source.rows.filled  # type: ignore[union-attr]
+        filled.copy_(torch.where(begins, new.source.rows.lengths[: len(begins)], filled))  # type: ignore[union-attr]
+        self.at.view(-1, self.rows.beams).masked_fill_(begins[:, None], 0)
+        if self.rows.owner is not None:
+            table = self.rows.owner.unflatten(0, (-1, self.rows.beams))
+            table.copy_(torch.where(begins[:, None, None], self.rows.lanes, table))
+
     def begin(self, slots: Tensor, at: Tensor) -> None:  # (n,), (n * K,)
         """Rows that have so many places filled, which are their own."""
         self.at.view(-1, self.rows.beams).index_copy_(0, slots, at.view(len(slots), -1))
         if self.rows.owner is not None:
             table = self.rows.owner.unflatten(0, (-1, self.rows.beams))
-            lanes = self.rows.numbers[: self.rows.beams, None].to(table.dtype)
-            table.index_copy_(0, slots, lanes.expand(len(slots), -1, table.shape[-1]))
+            table.index_copy_(0, slots, self.rows.lanes.expand(len(slots), -1, table.shape[-1]))
 
     def follow(self, parents: Tensor, places: int) -> None:  # (S, K)
         """Each beam goes on from another of its sentence.  Only the table of what belongs to whom is changed."""

@@ -10,6 +10,7 @@ from functools import partial
 import pytest
 import torch
 
+from regard.attention.fixed import grids
 from regard.attention.watch import watch
 from regard.config import change
 from regard.decoding import stage
@@ -229,6 +230,27 @@ def test_a_row_in_a_slot_can_be_taken_out_again(model):
         for mine, theirs in zip(fixed.traces, plain.traces, strict=True):
             torch.testing.assert_close(mine.own.select(rows).k, theirs.own.k, rtol=1e-4, atol=1e-5)
             torch.testing.assert_close(mine.source.select(slots).v, theirs.source.v)
+
+
+@pytest.mark.parametrize("beams", [1, 2])
+def test_sources_read_by_one_launch_lie_where_others_do(model, beams):
+    """Whatever fills them up, and whatever lay in their slots; slots that are not asked for stay as they are."""
+    hand = Scribe(model, launch="unrecorded")
+    with torch.inference_mode(), hand.stage("once", partial(Stage, hand, 8, beams, 32)) as once:
+        plain = Stage(hand, 8, beams, 32)
+        for one in (once, plain):
+            for grid in (one.fixed.at, *(grid for trace in one.fixed.traces for grid in grids(trace.source))):
+                grid.fill_(7)  # of those who wrote before
+        for slots, sources in (([5, 0, 2], SOURCES[:3]), ([7, 2], SOURCES[3:5])):
+            assert once.read_at_once(slots, sources)
+            plain.read_sources(torch.tensor(slots), sources)
+        for mine, theirs in zip(once.fixed.traces, plain.fixed.traces, strict=True):
+            for found, wanted in zip(grids(mine.source), grids(theirs.source), strict=True):
+                torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+            assert torch.equal(mine.source.rows.filled, theirs.source.rows.filled)
+        assert torch.equal(once.fixed.at, plain.fixed.at) and (once.fixed.at == 7).sum() == 4 * beams
+        assert list(once.readings) == [(32, 32)] and not plain.readings
+        assert not once.read_at_once([1], [[3] * 33]), "longer than its places"
 
 
 def test_as_many_slots_as_there_is_room_for(model, monkeypatch):
