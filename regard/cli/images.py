@@ -47,6 +47,7 @@ def train_image(
     one_of_many: Annotated[
         float, Option(help="How often one change of many, of any strength, is made (TrivialAugment).")
     ] = AUGMENT.one_of_many,
+    reach: Annotated[float, Option(help="Of how far that one may turn, slant and move a picture.")] = AUGMENT.reach,
     erase: Annotated[float, Option(help="How often a rectangle is erased.")] = AUGMENT.erase,
     blend: Annotated[float, Option(help="Mixup's strength; 0: none.")] = AUGMENT.blend,
     cut: Annotated[float, Option(help="CutMix's strength; 0: none.")] = AUGMENT.cut,
@@ -70,7 +71,7 @@ def train_image(
 
     augment = {
         "flip": flip, "crop": crop, "degrees": degrees, "recolour": recolour, "changed": changed,
-        "one_of_many": one_of_many, "erase": erase, "blend": blend, "cut": cut, "mixed": mixed,
+        "one_of_many": one_of_many, "reach": reach, "erase": erase, "blend": blend, "cut": cut, "mixed": mixed,
     }  # fmt: skip
     files = {"dev": str(dev or ""), "test": str(test or ""), "teacher": str(teacher or "")}
     run(

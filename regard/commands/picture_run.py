@@ -179,7 +179,7 @@ def augment_of(settings: AugmentSettings, side: int) -> Augment:
     if s.recolour:
         steps.append(Sometimes(Recolour(s.recolour), s.changed))
     if s.one_of_many:
-        steps.append(Sometimes(OneOfMany(), s.one_of_many))
+        steps.append(Sometimes(OneOfMany(reach=s.reach), s.one_of_many))
     if s.erase:
         steps.append(Erase(s.erase))
     mixes = s.mixed and (s.blend or s.cut)

@@ -24,6 +24,7 @@ class AugmentSettings:
     recolour: float = 0.5
     changed: float = 0.5  # how often a picture is turned, and how often recoloured
     one_of_many: float = 0.0  # how often one change of many, of any strength, is made beside these (TrivialAugment)
+    reach: float = 1.0  # of how far that one may turn, slant and move a picture
     erase: float = 0.25  # how often a rectangle is erased
     blend: float = 0.8  # mixup's Beta(a, a)
     cut: float = 1.0  # CutMix's
@@ -33,7 +34,7 @@ class AugmentSettings:
         for name in ("degrees", "recolour", "blend", "cut"):
             if not 0 <= getattr(self, name) < 90:
                 raise UsageProblem(f"{name}={getattr(self, name)}: give 0 (not at all) or more")
-        for name in ("changed", "one_of_many", "erase", "mixed"):
+        for name in ("changed", "one_of_many", "reach", "erase", "mixed"):
             if not 0 <= getattr(self, name) <= 1:
                 raise UsageProblem(f"{name}={getattr(self, name)}: give a share from 0 to 1")
         if not 0 < self.least <= 1:

@@ -29,13 +29,16 @@ class OneOfMany:
     move: float = 0.5  # of the side
     tint: float = 1.0
     bits: int = 6  # of eight that may be lost
+    reach: float = 1.0  # of how far it may be turned, slanted and moved
 
     def __call__(self, x: Tensor) -> Tensor:  # (B, C, H, W)
         kind = torch.randint(1 + BENT + TINTED + SHADED, (len(x), 1, 1, 1), device=x.device)
         strength = drawn(x)
         either = strength * torch.where(drawn(x) < 0.5, -1.0, 1.0)  # to one side or the other
         bent, tinted = kind - 1, kind - 1 - BENT
-        changed = torch.where(bent < BENT, self.bent(x, bent, either), self.shaded(x, tinted - TINTED, strength))
+        changed = torch.where(
+            bent < BENT, self.bent(x, bent, self.reach * either), self.shaded(x, tinted - TINTED, strength)
+        )
         changed = torch.where((tinted >= 0) & (tinted < TINTED), self.tinted(x, tinted, either), changed)
         return torch.where(kind == 0, x, changed)
 

@@ -15,7 +15,7 @@ from torch.nn.attention import SDPBackend
 
 from regard.attention.fixed import grids
 from regard.decoding.copies import alike, copied, refresh
-from regard.layers.changed import marks_of
+from regard.layers.changed import marks_of, weights_in
 from regard.layers.fixed import can_be_fixed
 from regard.layers.stack import Written
 from regard.rows import Tokens
@@ -83,7 +83,7 @@ class Scribe:
         """Take the weights as they are now.  To look at all of them takes as long as some steps: it is done once for
         what is written together."""
         hand = self.hand
-        home = [weight.data_ptr() for weight in hand.parameters()] if hand is self.model else [hand]
+        home = [weight.data_ptr() for weight in weights_in(hand)] if hand is self.model else [hand]
         if home != self.home:  # the weights of a copy stay where they are, a model's own need not
             self.stages.clear()
             self.home, self.example, self.fixed = home, self.begun(hand), can_be_fixed(hand)

@@ -63,6 +63,14 @@ def test_one_change_of_many_changes_most_pictures_and_none_without_strength():
     torch.testing.assert_close(pale.shaded(whole + 1e-6, torch.zeros(len(X), 1, 1, 1), as_they_were), whole)
 
 
+def test_how_far_a_picture_is_bent_is_bounded():
+    found = []
+    for step in (OneOfMany(reach=0.0), OneOfMany(degrees=0, slant=0, move=0), OneOfMany()):
+        torch.manual_seed(0)
+        found.append(step(X))
+    assert torch.equal(found[0], found[1]) and not torch.equal(found[0], found[2])
+
+
 def test_shades_are_stretched_and_made_equally_frequent():
     grey = torch.full((1, 3, 4, 4), 0.25)
     assert torch.equal(stretched(grey), grey)
