@@ -149,6 +149,7 @@ class Run:
                         return self.interrupted(stopping.signal or signal.SIGTERM)
             return self.conclude()
         finally:
+            self.metrics.close()
             self.reporter.end()
 
     @property
