@@ -7,28 +7,25 @@ Letters: S slots, N tokens, P places of a source.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import torch
-from torch.nn.attention import sdpa_kernel
 
-from regard.decoding.scribe import KERNELS
+from regard.layers.fixed import Fixed
 from regard.rows import Rows, Tokens
-
-if TYPE_CHECKING:
-    from regard.decoding.stage import Stage
 
 
 class Reading:
-    """Room for so many tokens, in sources of at most so many places, one for each slot of a stage.  Behind the sources
-    lie rows of what fills them up, which nobody looks at."""
+    """Room for so many tokens, in sources of at most so many places, one for each slot of what is fixed.  Behind the
+    sources lie rows of what fills them up, which nobody looks at."""
 
-    def __init__(self, stage: Stage, tokens: int, places: int):
-        self.stage, self.tokens, self.places = stage, tokens, places
+    def __init__(self, model: Any, fixed: Fixed, tokens: int, places: int):
+        self.model, self.fixed, self.tokens, self.places = model, fixed, tokens, places
+        self.slots = len(fixed.rows) // fixed.rows.beams
         self.spare = -(-tokens // places)  # rows
-        parts = tokens, stage.slots + self.spare + 1, stage.slots
-        self.told = torch.zeros(sum(parts), dtype=torch.int32, device=stage.device)
+        parts = tokens, self.slots + self.spare + 1, self.slots
+        self.told = torch.zeros(sum(parts), dtype=torch.int32, device=fixed.at.device)
         self.ids, self.offsets, self.begins = self.told.split(parts)
 
     def tell(self, slots: Sequence[int], sources: Sequence[Sequence[int]]) -> None:
@@ -39,17 +36,14 @@ class Reading:
         lengths = np.zeros(len(self.offsets) - 1, np.int32)
         lengths[list(slots)] = [len(source) for source in sources]
         rest = self.tokens - lengths.sum()
-        lengths[self.stage.slots :] = np.clip(rest - self.places * np.arange(self.spare), 0, self.places)
+        lengths[self.slots :] = np.clip(rest - self.places * np.arange(self.spare), 0, self.places)
         offsets[1:] = lengths.cumsum()
         in_order = sorted(zip(slots, sources, strict=True))
         ids[: self.tokens - rest] = [id for _, source in in_order for id in source]
         sent = torch.from_numpy(told)
-        leaves = self.told.is_cuda
-        self.told.copy_(sent.pin_memory() if leaves else sent, non_blocking=leaves)
+        self.told.copy_(sent.pin_memory() if self.told.is_cuda else sent, non_blocking=True)
 
     def run(self) -> None:
         """Over tensors that stay where they are; done twice it is as if it were done once."""
-        stage, source = self.stage, Tokens(self.ids.long(), Rows(self.offsets, self.tokens, self.places))
-        with sdpa_kernel(KERNELS), stage.scribe.eagerly():
-            state = stage.model.start(source, stage.beams)
-        stage.fixed.take(self.begins.bool(), state)
+        source = Tokens(self.ids.long(), Rows(self.offsets, self.tokens, self.places))
+        self.fixed.take(self.begins.bool(), self.model.start(source, self.fixed.rows.beams))

@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import torch
 from torch import nn
-from torch.nn.attention import SDPBackend
 
 from regard.attention.fixed import grids
 from regard.decoding.copies import alike, copied, refresh
@@ -23,7 +22,6 @@ from regard.rows import Tokens
 Launch = Literal["plain", "graphs", "compiled", "unrecorded"]  # the last is what graphs do, without them: for a CPU
 Precision = Literal["float32", "bf16"]
 KEPT = 4  # stages that wait to be used again
-KERNELS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]  # the others know no mask, or make a plan for every shape
 
 
 class Scribe:

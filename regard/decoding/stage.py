@@ -13,11 +13,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.attention import sdpa_kernel
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from regard.attention.kernels import try_kernels
 from regard.decoding.reading import Reading
-from regard.decoding.scribe import KERNELS, Scribe
+from regard.decoding.scribe import Scribe
 from regard.layers.fixed import Fixed
 from regard.layers.longest import longest_row
 from regard.layers.stack import one_each
@@ -28,6 +28,7 @@ WARM_UP = 3  # steps before one is recorded: libraries make themselves ready in 
 FEWEST = 32  # places that are looked at; then twice as many, and so on
 SHARE, ROOM = 16, 2**32  # keys and values of a stage: a part of a GPU's memory; of a CPU's, so many bytes
 MOST = 1024  # rows of a stage
+KERNELS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]  # the others know no mask, or make a plan for every shape
 AT_ONCE = 4096  # tokens of sources that are read by one launch: more take a device longer than its host
 
 
@@ -43,8 +44,9 @@ class Stage:
             one_each(slots * beams, self.device)
         ]  # what graphs read that might be forgotten elsewhere
         self.going = torch.zeros(slots, dtype=torch.bool, device=self.device)  # rows that are being written
-        self.runs: dict[int, Callable[[], None]] = {}  # a step, by how many places are looked at
-        self.readings: dict[tuple[int, int], tuple[Reading, Callable[[], None]]] = {}  # by tokens, and places
+        self.readings: dict[tuple[int, int], Reading] = {}  # by tokens, and places
+        # a step, by how many places are looked at; and a reading
+        self.runs: dict[int | tuple[int, int], Callable[[], None]] = {}
         self.told: Tensor = self.going  # what the host is told of a step
         self.launched = 0  # steps
         self.behind = deque[tuple[int, Tensor, Any]]()  # of which the host has not been told yet
@@ -137,16 +139,19 @@ class Stage:
         tokens, places = doubled(sum(map(len, sources))), doubled(max(map(len, sources)))
         if self.scribe.reads or tokens > AT_ONCE or places > min(self.places, self.longest):
             return False
-        if (tokens, places) not in self.readings:
-            reading = Reading(self, tokens, places)
-            reading.tell(slots, sources)
-            launch = self.recorded(reading.run) if self.records else reading.run
-            self.readings[tokens, places] = reading, launch
-        else:
-            reading, launch = self.readings[tokens, places]
-            reading.tell(slots, sources)
-        launch()
+        key = tokens, places
+        if key not in self.readings:
+            self.readings[key] = Reading(self.model, self.fixed, *key)
+        self.readings[key].tell(slots, sources)
+        if key not in self.runs:
+            work = partial(self.run_reading, self.readings[key])
+            self.runs[key] = self.recorded(work) if self.records else work
+        self.runs[key]()
         return True
+
+    def run_reading(self, reading: Reading) -> None:
+        with sdpa_kernel(KERNELS), self.scribe.eagerly():
+            reading.run()
 
     def read_sources(self, slots: Tensor, sources: Sequence[Sequence[int]]) -> None:  # (n,)
         """What stands before rows; of those that begin alike it is read once."""
