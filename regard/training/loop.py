@@ -149,7 +149,6 @@ class Run:
                         return self.interrupted(stopping.signal or signal.SIGTERM)
             return self.conclude()
         finally:
-            self.metrics.close()
             self.reporter.end()
 
     @property

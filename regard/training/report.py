@@ -8,7 +8,7 @@ import sys
 import time
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from regard.checkpoints.files import explained, write_file
 
@@ -16,30 +16,21 @@ Record = dict[str, Any]  # {"step", "loss", "rate", "norm", "tokens_per_second",
 
 
 class Metrics:
-    """The records of a run, a JSON line each.  The file stays open: to open one may take as long as a short step."""
+    """The records of a run, a JSON line each."""
 
     def __init__(self, path: Path):
         self.path = path
-        self.file: BinaryIO | None = None
 
     def rewind(self, step: int) -> None:
         """Forget what came after a step, so that a resumed run does not tell it twice, and a line cut by a kill."""
-        self.close()
         if self.path.exists():
             kept = [line for line in self.path.read_bytes().splitlines(keepends=True) if _told_by(line, step)]
             write_file(self.path, b"".join(kept))
 
     def write(self, record: Record) -> None:
         line = json.dumps(_plain(record)).encode() + b"\n"
-        with explained(self.path, len(line)):
-            self.file = self.file or open(self.path, "ab")  # noqa: SIM115  until `close`
-            self.file.write(line)
-            self.file.flush()  # for whoever looks on
-
-    def close(self) -> None:
-        if self.file is not None:
-            self.file.close()
-            self.file = None
+        with explained(self.path, len(line)), open(self.path, "ab") as file:
+            file.write(line)
 
 
 def _told_by(line: bytes, step: int) -> bool:
