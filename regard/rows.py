@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
@@ -144,4 +145,5 @@ class Tokens:
         return len(self.rows)
 
     def tolist(self) -> list[list[int]]:
-        return [row.tolist() for row in self.rows.split(self.ids)]
+        ids, ends = self.ids.tolist(), self.rows.offsets.tolist()
+        return [ids[start:end] for start, end in pairwise(ends)]

@@ -157,7 +157,8 @@ class Translator:
         for batch in sorted_batches([len(encoded[number]) for number in full], budget):
             numbers = [full[i] for i in batch]
             for number, row in zip(numbers, self.decode([encoded[n] for n in numbers], how), strict=True):
-                found[number] = [replace(one, cut=len(pieces[number]) > self.longest) for one in row]
+                is_cut = len(pieces[number]) > self.longest
+                found[number] = [replace(one, cut=True) for one in row] if is_cut else row
         return found
 
     def decode(self, rows: list[list[int]], how: Beam | Sampling) -> list[list[Translation]]:

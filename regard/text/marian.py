@@ -37,14 +37,13 @@ class Marian(Vocabulary):
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         parts = [after_language(whole(text)) for text in texts]
-        cut = self._cut.encode([rest for _, rest in parts], out_type=str, num_threads=1)  # threads take long to start
-        rows = [[*before, *pieces] for (before, _), pieces in zip(parts, cut, strict=True)]
-        return [[self._known.get(piece, self.unknown) for piece in row] for row in rows]
+        cut = self._cut.encode([rest for _, rest in parts], out_type=int, num_threads=1)  # threads take long to start
+        found = zip(parts, cut, strict=True)
+        return [[*self.named(before), *self.renumbered(rest, row)] for (before, rest), row in found]
 
     def decode(self, ids: Sequence[int]) -> str:
         self.check(ids)
-        names = [self._names.get(id, "") for id in ids]
-        return "".join(name for name in names if name not in self._silent).replace(SPACE, " ").strip()
+        return "".join([self._written.get(id, "") for id in ids]).replace(SPACE, " ").strip()
 
     def piece(self, id: int) -> str:
         self.check([id])
@@ -53,10 +52,29 @@ class Marian(Vocabulary):
     def files(self) -> dict[str, bytes]:
         return self._files
 
+    def renumbered(self, text: str, row: Sequence[int]) -> list[int]:
+        """Of a text, from SentencePiece's.  What that does not know may be a piece of the other side."""
+        if self._cut.unk_id() in row:
+            return self.named(self._cut.encode(text, out_type=str))
+        return [self._numbers[id] for id in row]
+
+    def named(self, pieces: Sequence[str]) -> list[int]:
+        return [self._known.get(piece, self.unknown) for piece in pieces]
+
     @cached_property
     def _known(self) -> dict[str, int]:
         """Pieces of a text, which has no ends."""
         return {name: id for name, id in self._ids.items() if name not in self._silent}
+
+    @cached_property
+    def _numbers(self) -> list[int]:
+        """The id of each piece, by SentencePiece's."""
+        return self.named(self._cut.id_to_piece(list(range(self._cut.get_piece_size()))))
+
+    @cached_property
+    def _written(self) -> dict[int, str]:
+        """What each id adds to a text."""
+        return {id: name for id, name in self._names.items() if name not in self._silent}
 
 
 def after_language(text: str) -> tuple[list[str], str]:

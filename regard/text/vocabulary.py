@@ -26,6 +26,7 @@ ROLES = {  # by what they are called in a tokenizer_config.json
 }
 SPACE = "▁"
 SENTINEL = "<extra_id_{}>"
+HALVES = re.compile("[\ud800-\udfff]")  # of surrogate pairs
 
 
 class Vocabulary(ABC):
@@ -101,13 +102,12 @@ class Vocabulary(ABC):
         raise Problem(f"the tokenizer has no token for {what}: none of {' '.join(names)} is in its vocabulary")
 
     def check(self, ids: Iterable[int]) -> None:
-        for id in ids:
-            if not 0 <= id < self.size:
-                raise Problem(f"id {id} is not in the vocabulary, whose ids are 0 to {self.size - 1}")
+        for id in [id for id in ids if not 0 <= id < self.size]:
+            raise Problem(f"id {id} is not in the vocabulary, whose ids are 0 to {self.size - 1}")
 
 
 def whole(text: str) -> str:
-    return re.sub("[\ud800-\udfff]", "\ufffd", text)
+    return HALVES.sub("\ufffd", text)
 
 
 def printable(text: str) -> str:

@@ -163,14 +163,14 @@ def test_damaged_models_are_named(plain, tmp_path):
 
 @pytest.fixture(scope="module")
 def opus(tmp_path_factory):
-    """A folder as opus-mt has them, some pieces of whose models are not in its vocabulary."""
+    """A folder as opus-mt has them, some pieces of whose models are not in its vocabulary, and one of it in neither."""
     folder = tmp_path_factory.mktemp("opus")
     models = {"source.spm": train(TEXT[:600]), "target.spm": train(TEXT[600:], vocab_size=120)}
     for name, model in models.items():
         (folder / name).write_bytes(model)
     pieces = sorted({piece.text for model in models.values() for piece in SentencePiece.parse(model).pieces[3:]})
     kept = [piece for number, piece in enumerate(pieces) if number % 17]
-    vocabulary = {piece: id for id, piece in enumerate(["</s>", "<unk>", *kept, ">>deu<<", "<pad>"])}
+    vocabulary = {piece: id for id, piece in enumerate(["</s>", "<unk>", *kept, "€", ">>deu<<", "<pad>"])}
     (folder / "vocab.json").write_text(json.dumps(vocabulary))
     return folder
 
@@ -185,12 +185,13 @@ def test_marian_reads_and_writes_as_the_reference_does(opus):
     (source, target), theirs = load_pair(opus), reference_marian(opus)
     assert (source.end, source.unknown, source.pad) == (theirs.eos_token_id, theirs.unk_token_id, theirs.pad_token_id)
     assert (source.begin, source.size) == (source.pad, theirs.vocab_size)
-    for text in [*TEXT[::7], *ODD, ">>deu<< a man", ">>xyz<< a man", ">>deu<<", "a >>deu<< man"]:
+    for text in [*TEXT[::7], *ODD, ">>deu<< a man", ">>xyz<< a man", ">>deu<<", "a >>deu<< man", "a €"]:
         assert [*source.encode(text), source.end] == theirs(text)["input_ids"], text
         ids = target.encode(text)
         assert [*ids, target.end] == theirs(text_target=text)["input_ids"], text
         known = [id for id in ids if id != target.unknown]
         assert target.decode([target.begin, *known, target.end]) == theirs.decode(known, skip_special_tokens=True)
+    assert source.decode(source.encode("a €")) == "a €"
     lines = real_lines()[:3000]
     assert [[*ids, source.end] for ids in source.encode_batch(lines)] == theirs(lines)["input_ids"]
 
