@@ -35,7 +35,7 @@ from regard.training.settings import OptimizerConfig, TrainingConfig
 
 HELD_OUT = 10  # one of so many pictures, where none are given to choose by
 SHARE = 0.25  # of a GPU's free memory that pictures may fill
-EPOCHS, RATE = (100, 5), (1e-3, 5e-5)  # from nothing, and to fine-tune
+EPOCHS, RATE = (100, 5), (4e-4, 5e-5)  # from nothing, and to fine-tune
 WEIGHTS = {"hard": 0.5, "soft": 0.1}  # of a teacher's word (Touvron et al. 2020)
 A_DAY = 24 * 3600.0  # for the first rank to decode the pictures
 

@@ -58,7 +58,7 @@ class PictureSettings:
     temperature: float = 3.0
     epochs: float = 0.0  # 0: 100 from nothing, 5 to fine-tune
     batch: int = 128
-    rate: float = 0.0  # 0: 1e-3 from nothing, 5e-5 to fine-tune
+    rate: float = 0.0  # 0: 4e-4 from nothing, 5e-5 to fine-tune
     schedule: Schedule = "cosine"
     warmup: float = 0.05  # share of the steps over which the rate rises
     weight_decay: float = 0.05

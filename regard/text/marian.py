@@ -53,7 +53,7 @@ class Marian(Vocabulary):
         return self._files
 
     def renumbered(self, text: str, row: Sequence[int]) -> list[int]:
-        """Of a text, from SentencePiece's.  What that does not know may be a piece of the other side."""
+        """The ids of a text, from SentencePiece's.  What that does not know may be a piece of the other side."""
         if self._cut.unk_id() in row:
             return self.named(self._cut.encode(text, out_type=str))
         return [self._numbers[id] for id in row]

@@ -111,9 +111,10 @@ def test_a_model_gives_vectors_and_takes_arrays(data, trained):
 
 def test_a_run_goes_on_where_it_stopped(data, tmp_path):
     whole = learn(data, tmp_path / "whole")
-    learn(data, tmp_path / "part", epochs=3, schedule="constant", warmup=0.0)
-    learn(data, tmp_path / "part", epochs=6, schedule="constant", warmup=0.0)
-    learn(data, tmp_path / "once", epochs=6, schedule="constant", warmup=0.0)
+    constant = {"schedule": "constant", "warmup": 0.0, "best": "last accuracy"}  # evaluations are at other steps
+    learn(data, tmp_path / "part", epochs=3, **constant)
+    learn(data, tmp_path / "part", epochs=6, **constant)
+    learn(data, tmp_path / "once", epochs=6, **constant)
     parts = [load_tensors(tmp_path / name / "model/model.safetensors") for name in ("part", "once", "whole")]
     assert all(torch.equal(parts[0][name], parts[1][name]) for name in parts[0])
     assert not all(torch.equal(parts[0][name], parts[2][name]) for name in parts[0])  # another schedule
