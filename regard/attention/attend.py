@@ -21,6 +21,7 @@ from regard.rows import Rows
 # cuDNN, which on a Hopper takes half the time of the others, plans anew for every shape: it is for training, whose even
 # rows keep theirs.  Few or short rows are even by chance.
 FEWEST, SHORTEST = 8, 128
+ALIGNED = 8  # numbers in half precision that are loaded at once
 FASTEST = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION]
 
 
@@ -104,15 +105,25 @@ def by_rows(q: Tensor, memory: Memory, rows: Rows, score: Score, mask: Mask | No
 
 
 def by_padding(q, memory: Memory, rows: Rows, score: Score, mask, bias, dropout) -> Tensor:
-    Q, K = padded(q, rows), padded(memory.k, memory.rows)
-    V = K if memory.v is memory.k else padded(memory.v, memory.rows)
-    causal = bias is None and below_diagonal(rows, memory.rows, mask)
-    allowed = None if causal else allowed_places(rows, memory.rows, mask)
+    keys = memory.rows
+    if bias is not None and q.is_cuda and torch.compiler.is_compiling():
+        keys = aligned(keys)
+        bias = F.pad(bias, (0, keys.longest - memory.rows.longest))
+    Q, K = padded(q, rows), padded(memory.k, keys)
+    V = K if memory.v is memory.k else padded(memory.v, keys)
+    causal = bias is None and below_diagonal(rows, keys, mask)
+    allowed = None if causal else allowed_places(rows, keys, mask)
     added = allowed if bias is None else bias if allowed is None else bias.masked_fill(~allowed, -torch.inf)
     out = F.scaled_dot_product_attention(Q, K, V, added, dropout, causal, scale=score.scale)
     if allowed is not None:  # a query without keys looks at nothing; cuDNN would give it something
         out = out.masked_fill(~allowed.any(-1, keepdim=True), 0.0)
     return rows.unpad(out.transpose(1, 2))
+
+
+def aligned(rows: Rows) -> Rows:
+    """With places for as many keys as the kernel's way back wants of a bias.  Where nothing is compiled torch sees to
+    it."""
+    return Rows(rows.offsets, rows.total, -(-rows.longest // ALIGNED) * ALIGNED)
 
 
 def below_diagonal(rows: Rows, memory_rows: Rows, mask: Mask | None) -> bool:

@@ -112,6 +112,24 @@ def test_padding_equals_the_definition(layout, biased, dtype, tolerance):
         assert got.isfinite().all() and by_norm(got, wanted) < tolerance
 
 
+@pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 1e-4), (torch.bfloat16, 1e-2)])
+def test_a_bias_that_learns_is_compiled_for_every_length(dtype, tolerance):
+    """In compiled code nobody but us sees to how it lies."""
+    compiled = torch.compile(by_padding, dynamic=True, fullgraph=True)
+    for layout in (([25, 7, 3], [25, 7, 3]), ([25, 25], [25, 25]), ([4, 31], [9, 27]), ([64, 16], [64, 16])):
+        inputs, rows, memory_rows = question(layout, dtype=dtype)
+        inputs += [torch.randn(1, HEADS, rows.longest, memory_rows.longest, device=DEVICE, dtype=dtype)]
+        fast = value_and_gradients(biased(compiled, rows, memory_rows), inputs)
+        slow = value_and_gradients(biased(by_definition, rows, memory_rows), [x.double() for x in inputs])
+        for got, wanted in zip(fast, slow, strict=True):
+            assert got.isfinite().all() and by_norm(got, wanted) < tolerance
+
+
+def biased(compute, rows: Rows, memory_rows: Rows):
+    score = make_score("scaled-dot", 64)
+    return lambda q, k, v, bias: compute(q, Memory(k, v, memory_rows), rows, score, None, bias, 0.0)
+
+
 def test_attend_takes_the_flash_kernel_when_it_can():
     (q, k, v), rows, memory_rows = question(LAYOUTS["self"])
     memory, score = Memory(k, v, memory_rows), make_score("scaled-dot", 64)
