@@ -4,7 +4,7 @@ GLUE: the lectures' picture of GLUE against compute.
 
     REGARD_DATA=FOLDER python -m recipes.objectives --together 11
 
-does it all: three budgets, three seeds of fine-tuning, side by side, since models as small as these leave
+does it all: four budgets, three seeds of fine-tuning, side by side, since models as small as these leave
 most of a GPU idle.  A part alone is, say,
 
     ... python -m recipes.objectives --part pretrain --model masked --flops 1e15
@@ -12,7 +12,7 @@ most of a GPU idle.  A part alone is, say,
 
 What an objective costs is counted, not guessed (`--part costs`): ELECTRA's generator, T5's decoder and the scores of
 all words where all are asked for are paid from the same budget.  Every budget is a training of its own.
-Half of it has been run, on one H200 (docs/results/objectives.md); its time is still to be told.
+Most of it has been run, on one H200 (docs/results/objectives.md); its time is still to be told.
 """
 
 from __future__ import annotations
