@@ -12,7 +12,7 @@ from regard.checkpoints.rules import Rules
 from regard.models.encoder import Head
 from regard.models.published import EncoderFamily, HeadNames
 from regard.models.vit import BODY as VIT_BODY
-from regard.models.vit import ONLY, POOLER, SETTINGS, VisionConfig, VisionEncoder, begin, vit
+from regard.models.vit import ONLY, POOLER, SETTINGS, VisionConfig, VisionEncoder, vit
 from regard.rows import Rows
 
 
@@ -58,6 +58,5 @@ FAMILY = EncoderFamily(
         ),
     },
     kind=VisionEncoder,
-    begin=begin,
     only=ONLY,
 )

@@ -67,15 +67,6 @@ def vit(layers=12, width=768, heads=12, *, size=16, picture=224, inner=None, tok
     )
 
 
-def begin(module: nn.Module) -> None:
-    """Numbers to begin with: the paper's (Glorot and Bengio, 2010).  Small pictures are learned faster from them than
-    from BERT's."""
-    for part in module.modules():
-        if isinstance(part, nn.Linear):
-            nn.init.xavier_uniform_(part.weight)
-            nn.init.zeros_(part.bias)
-
-
 PRESETS = {
     "vit-base": vit(),
     "vit-base-32": vit(size=32),
@@ -125,5 +116,4 @@ FAMILY = EncoderFamily(
     },
     kind=VisionEncoder,
     only=ONLY,
-    begin=begin,
 )

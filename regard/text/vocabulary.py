@@ -102,8 +102,8 @@ class Vocabulary(ABC):
         raise Problem(f"the tokenizer has no token for {what}: none of {' '.join(names)} is in its vocabulary")
 
     def check(self, ids: Iterable[int]) -> None:
-        for id in [id for id in ids if not 0 <= id < self.size]:
-            raise Problem(f"id {id} is not in the vocabulary, whose ids are 0 to {self.size - 1}")
+        if others := [id for id in ids if not 0 <= id < self.size]:
+            raise Problem(f"id {others[0]} is not in the vocabulary, whose ids are 0 to {self.size - 1}")
 
 
 def whole(text: str) -> str:

@@ -149,16 +149,6 @@ def test_presets_have_the_size_that_they_say(preset, millions):
     assert from_dict(type(VISION[preset]), json.loads(json.dumps(to_dict(VISION[preset])))) == VISION[preset]
 
 
-@pytest.mark.parametrize("preset", ["vit-cifar", "deit-cifar"])
-def test_layers_begin_as_the_paper_says(preset):
-    model = new_encoder(family_of(preset), change(VISION[preset], "stack.layers", 1), {"classify"}, 10).model
-    for name, part in model.named_modules():
-        if isinstance(part, torch.nn.Linear):
-            spread = (2 / (part.in_features + part.out_features)) ** 0.5
-            assert part.weight.std().item() == pytest.approx(spread, rel=0.05), name
-            assert not part.bias.any()
-
-
 def test_what_does_not_fit_is_told():
     model = new_encoder("vit", change(VISION["vit-cifar"], "stack.layers", 1), {"classify"}, 3).model
     with pytest.raises(Problem, match="3 x 9 pixels is smaller than a patch of 4"):
