@@ -31,7 +31,7 @@ from regard.config import change, settings_of, to_dict
 
 DATA = "cifar10-jpg/cifar10-jpg.tar.xz"
 # With weaker changes a ViT learns these pictures by heart; a teacher is asked about pictures that are changed so too
-CHANGES = AugmentSettings(degrees=0.0, recolour=0.0, one_of_many=1.0, mixed=0.8)
+CHANGES = AugmentSettings(degrees=0.0, recolour=0.0, one_of_many=1.0, reach=0.5, mixed=0.8)
 LONG = PictureSettings(epochs=250.0, batch=256, rate=8e-4, weight_decay=0.05, launch="compiled-graphs", augment=CHANGES)
 SHORT = PictureSettings(epochs=120.0, batch=512, rate=2e-3, weight_decay=0.1, augment=CHANGES)
 PARTS: dict[str, tuple[str, str, PictureSettings]] = {  # preset, what it is called in the table, its settings

@@ -12,7 +12,7 @@ from regard.checkpoints.rules import Rules
 from regard.models.encoder import Head
 from regard.models.published import EncoderFamily, HeadNames
 from regard.models.vit import BODY as VIT_BODY
-from regard.models.vit import ONLY, POOLER, SETTINGS, VisionConfig, VisionEncoder, vit
+from regard.models.vit import ONLY, POOLER, SETTINGS, VisionConfig, VisionEncoder, begin_vision, vit
 from regard.rows import Rows
 
 
@@ -58,5 +58,6 @@ FAMILY = EncoderFamily(
         ),
     },
     kind=VisionEncoder,
+    begin=begin_vision,
     only=ONLY,
 )

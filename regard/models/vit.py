@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
-from regard.attention.attention import AttentionConfig
+from regard.attention.attention import Attention, AttentionConfig
 from regard.checkpoints.rules import Rules
 from regard.checkpoints.settings import Settings
 from regard.layers.block import BlockConfig, Context
@@ -15,6 +15,8 @@ from regard.layers.patches import Patches, PatchesConfig, Pictures
 from regard.layers.sizes import check_equal
 from regard.layers.stack import Stack, StackConfig, Stacked
 from regard.models.bert import ACTIVATIONS, STACK
+from regard.models.encoder import begin
+from regard.models.mimetic import begin_attention, begin_positions
 from regard.models.published import EncoderFamily, HeadNames
 from regard.rows import Rows
 
@@ -54,6 +56,16 @@ class VisionEncoder(nn.Module):
         """From the input up: what embeds, and each block, the last with the norm behind it."""
         *blocks, last = self.stack.blocks
         return [self.embed, *blocks, nn.ModuleList([last, self.stack.norm])]
+
+
+def begin_vision(module: nn.Module) -> None:
+    """Numbers to begin with, for pictures that are too few to learn from chance where to look."""
+    begin(module)
+    for part in module.modules():
+        if isinstance(part, Attention):
+            begin_attention(part)
+        if isinstance(part, Patches):
+            begin_positions(part)
 
 
 def vit(layers=12, width=768, heads=12, *, size=16, picture=224, inner=None, tokens=1) -> VisionConfig:
@@ -115,5 +127,6 @@ FAMILY = EncoderFamily(
         "ViTForImageClassification": (HeadNames("classify", "classifier", pool="first"),),
     },
     kind=VisionEncoder,
+    begin=begin_vision,
     only=ONLY,
 )

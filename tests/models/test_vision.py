@@ -176,3 +176,31 @@ def test_a_model_of_ours_survives_its_folder(tmp_path: Path, family):
     assert again.model.encoder.config == config and again.layout.roles == roles
     with torch.no_grad():
         assert torch.equal(again.model(given), published.model(given))
+
+
+@pytest.mark.parametrize("family", ["vit", "deit"])
+def test_a_new_one_looks_at_what_is_like_it_and_near_it(family):
+    """As Trockman and Kolter (2023) begin: W_q W_k is near 0.7, in a head's directions, W_v W_o near -0.4."""
+    torch.manual_seed(0)
+    encoder = new_encoder(family, change(VISION[f"{family}-cifar"], "stack.layers", 1), {"classify"}, 3).model.encoder
+    attention, patches = encoder.stack.blocks[0].attention, encoder.embed
+    given = attention.v.weight.T @ attention.out.weight.T
+    assert given.diagonal().mean().item() == pytest.approx(-0.4, abs=0.02)
+    assert (given + 0.4 * torch.eye(384)).std().item() == pytest.approx(0.4 * 384**-0.5, rel=0.1)
+    for q, k in zip(*(line.weight.split(32) for line in (attention.q, attention.k)), strict=True):
+        looked = q.T @ k
+        assert 0.7 * 32 / 384 < looked.diagonal().mean() < 0.2 and abs(looked.mean()) < 0.002
+    places = patches.positions[0, patches.config.tokens :].unflatten(0, (8, 8))
+    alike = torch.einsum("d, hwd -> hw", places[2, 5], places)
+    assert alike.argmax() == 2 * 8 + 5  # itself
+    assert (alike[2, 5:].diff() < 0).all() and (alike[2:, 5].diff() < 0).all()
+
+
+@pytest.mark.parametrize("other", [("size", 64), ("size", 3), ("project", False)])
+def test_heads_of_any_size_begin(other):
+    shape = {"embedding.width": 32, "stack.block.width": 32, "stack.layers": 1, "stack.block.attention.heads": 1}
+    config = VISION["vit-cifar"]
+    for name, value in (shape | {f"stack.block.attention.{other[0]}": other[1]}).items():
+        config = change(config, name, value)
+    with torch.no_grad():
+        assert new_encoder("vit", config, {"classify"}, 3).model(Pictures((pixels(1, 3, 32, 32),))).isfinite().all()
