@@ -11,8 +11,8 @@ and the same with DeiT's second token, which learns from the teacher.
 --data is the archive of JPEG pictures, of 18 MB, whose folders train/ and test/ have a folder for each class; it is
 decoded once, below --out.  These pictures have lost a little by JPEG, and scores with them.  The weights are the last:
 nothing is chosen by the test pictures.  A part that was stopped goes on from its last checkpoint.
-On one H200 that others used as well the parts took 155, 442 and 555 s, and labelled 92.4, 86.8 and 90.6 % of the test
-pictures rightly (docs/results/beyond.md).
+On one H200, the first two beside each other and others, the parts took 137, 442 and 409 s, and labelled 92.7, 89.8 and
+91.1 % of the test pictures rightly (docs/results/beyond.md).
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from regard.commands.picture_settings import AugmentSettings, PictureSettings
 from regard.config import change, settings_of, to_dict
 
 DATA = "cifar10-jpg/cifar10-jpg.tar.xz"
-# With weaker changes a ViT learns these pictures by heart; a teacher is asked about pictures that are changed so too
+# With weaker changes a ViT learns these pictures by heart, and of one that is moved further little is left to see; a
+# teacher is asked about pictures that are changed so too
 CHANGES = AugmentSettings(degrees=0.0, recolour=0.0, one_of_many=1.0, reach=0.5, mixed=0.8)
 LONG = PictureSettings(epochs=250.0, batch=256, rate=8e-4, weight_decay=0.05, launch="compiled-graphs", augment=CHANGES)
 SHORT = PictureSettings(epochs=120.0, batch=512, rate=2e-3, weight_decay=0.1, augment=CHANGES)

@@ -12,7 +12,7 @@ most of a GPU idle.  A part alone is, say,
 
 What an objective costs is counted, not guessed (`--part costs`): ELECTRA's generator, T5's decoder and the scores of
 all words where all are asked for are paid from the same budget.  Every budget is a training of its own.
-Most of it has been run, on one H200 (docs/results/objectives.md); its time is still to be told.
+It was run on one H200, in several parts (docs/results/objectives.md).
 """
 
 from __future__ import annotations
