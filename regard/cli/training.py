@@ -123,10 +123,15 @@ def pretrain(
     budget: Annotated[int, Option(help="Tokens of a micro-batch.")] = PRETRAINING.budget,
     accumulate: Annotated[int, Option(help="Micro-batches a step.")] = PRETRAINING.accumulate,
     steps: Annotated[int, Option(help="Steps of the optimizer.")] = PRETRAINING.steps,
-    rate: Annotated[float, Option(help="The highest learning rate.")] = PRETRAINING.rate,
+    rate: Annotated[float, Option(help="The highest learning rate; 0: by the model.")] = PRETRAINING.rate,
+    relative: Annotated[
+        bool | None, Option(help="Whether a tensor's rate is a share of its own size; by default of a T5.")
+    ] = PRETRAINING.relative,
     schedule: Annotated[Schedule, Option(help="How it falls after warm-up.")] = PRETRAINING.schedule,
     warmup: Annotated[float, Option(help="Share of the steps over which it rises.")] = PRETRAINING.warmup,
-    weight_decay: Annotated[float, Option(help="AdamW's decay of matrices.")] = PRETRAINING.weight_decay,
+    weight_decay: Annotated[
+        float | None, Option(help="AdamW's decay of matrices; by default 0.01, of a T5 none.")
+    ] = PRETRAINING.weight_decay,
     beta2: Annotated[float, Option(help="AdamW's memory of squares.")] = PRETRAINING.betas[1],
     clip: Annotated[float, Option(help="The longest gradient; 0: any.")] = PRETRAINING.clip,
     discriminative: Annotated[
@@ -161,8 +166,9 @@ def pretrain(
         dev=dev or [], objective=objective, pieces=pieces, vocab=vocab, lowercase=lowercase, share=share,
         whole_words=whole_words,
         longest=longest, later_longest=later_longest, later=later, budget=budget, accumulate=accumulate, steps=steps,
-        rate=rate, schedule=schedule, warmup=warmup, weight_decay=weight_decay, betas=(PRETRAINING.betas[0], beta2),
-        clip=clip, discriminative=discriminative, activation=activation, temporal=temporal,
+        rate=rate, relative=relative, schedule=schedule, warmup=warmup, weight_decay=weight_decay,
+        betas=(PRETRAINING.betas[0], beta2), clip=clip, discriminative=discriminative, activation=activation,
+        temporal=temporal,
         generator=generator, filled_by=filled_by,
         precision=precision, launch=launch,
         evaluate_every=evaluate_every, save_every=save_every, report_every=report_every, seed=seed, varied=varied,

@@ -65,6 +65,7 @@ HEADS: dict[str, Role] = {
     "masked": "masked", "next-sentence": "next", "order": "next", "replaced": "replaced", "distilled": "masked",
     "next": "write", "before": "write", "both": "write", "around": "masked",
 }  # fmt: skip
+ABSOLUTE, RELATIVE = (1e-4, 0.01), (1e-2, 0.0)  # rate and decay of weights: BERT's, and T5's
 ALONE = ("replaced", "distilled", "next", "before", "both", "around")
 PAIRS: dict[str, Pairs] = {"next-sentence": "next", "order": "order"}
 
@@ -73,6 +74,8 @@ class PretrainingRun:
     best = (
         "last loss"  # one that is asked more as it goes (longer rows, a better generator) has a higher loss at the end
     )
+
+    relative = False  # whether rates are, where nothing is said
 
     def __init__(self, settings: PretrainingSettings, model: str, folder: Path, corpus: Path):
         self.settings, self.model, self.folder, self.corpus = settings, model, folder, corpus
@@ -254,10 +257,16 @@ class PretrainingRun:
             steps=s.steps, accumulate=s.accumulate, seed=s.seed, launch=s.launch,
             precision=s.precision or ("bf16" if device.type == "cuda" else "float32"),
             report_every=s.report_every, evaluate_every=s.evaluate_every, save_every=s.save_every, best=self.best,
-            optimizer=OptimizerConfig(
-                s.rate, s.schedule, int(s.warmup * s.steps), s.weight_decay, s.betas, epsilon=1e-6, clip=s.clip,
-                discriminative=s.discriminative,
-            ),
+            optimizer=self.optimizer(),
+        )  # fmt: skip
+
+    def optimizer(self) -> OptimizerConfig:
+        s = self.settings
+        relative = self.relative if s.relative is None else s.relative
+        rate, decay = RELATIVE if relative else ABSOLUTE
+        return OptimizerConfig(
+            s.rate or rate, s.schedule, int(s.warmup * s.steps), decay if s.weight_decay is None else s.weight_decay,
+            s.betas, epsilon=1e-6, clip=s.clip, discriminative=s.discriminative, relative=relative,
         )  # fmt: skip
 
     def facts(self, asked: Asked, parts: list[str], fresh: list[str]) -> Iterator[str]:
@@ -283,7 +292,7 @@ class PretrainingRun:
             f"- text: {' '.join(Path(path).name for path in s.texts)}",
             f"- steps: {outcome.step} of {s.budget * s.accumulate:,} tokens a process; weights: the {outcome.chosen}",
             f"- loss on held-out text: {outcome.best}",
-            f"- rate: {s.rate:g}; seed: {s.seed}; regard {__version__}",
+            f"- rate: {self.optimizer().rate:g}; seed: {s.seed}; regard {__version__}",
             "",
         ])  # fmt: skip
 

@@ -112,10 +112,11 @@ class PretrainingSettings:
     budget: int = 16_384  # tokens of a micro-batch
     accumulate: int = 1
     steps: int = 100_000
-    rate: float = 1e-4
+    rate: float = 0.0  # 0: 1e-4, or 1e-2 where it is relative
+    relative: bool | None = None  # to the size that a tensor's numbers begin with; by default for T5
     schedule: Schedule = "linear"
     warmup: float = 0.1  # share of the steps over which the rate rises
-    weight_decay: float = 0.01
+    weight_decay: float | None = None  # by default 0.01, or none where rates are relative
     betas: tuple[float, float] = (0.9, 0.999)
     clip: float = 1.0  # the longest gradient; 0: any
     discriminative: float = 1.0  # each part's rate is that of the part above it, divided by this

@@ -34,6 +34,8 @@ BARE = Frame((), (), (), segments=False)  # the objective frames what it has cut
 
 
 class SpansRun(PretrainingRun):
+    relative = True  # a table of ones and matrices of hundredths, as T5 begins, cannot learn at one rate
+
     def pieces(self) -> str:
         return self.settings.pieces or "unigram"
 

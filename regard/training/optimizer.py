@@ -1,4 +1,4 @@
-"""AdamW, how its learning rate rises and falls, and how it differs from part to part of a model."""
+"""AdamW, how its learning rate rises and falls, and how it differs from part to part of a model, and by their size."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from regard.errors import UsageProblem
 from regard.training.settings import OptimizerConfig
 
 RATIO = 32  # of the highest slanted rate to the lowest
+SMALLEST = 1e-3  # what numbers that begin with nothing are taken for, where rates are relative
 
 
 def rate_at(step: int, steps: int, config: OptimizerConfig) -> float:
@@ -37,14 +38,16 @@ def adamw(module: nn.Module, config: OptimizerConfig) -> torch.optim.AdamW:
     """Matrices decay, embeddings among them; vectors (norms, biases) do not.  Where nothing does they are one group,
     whose step is half as many kernels.
 
-    A group says its `share` of the rate, and the step it `begins` at: both are by how many parts lie above it.
+    A group says its `share` of the rate, and the step it `begins` at: both are by how many parts lie above it, and the
+    share by the size of what begins.
     """
     groups: list[dict[str, Any]] = []
-    for above, parameters in enumerate(reversed(by_depth(module, config))):
-        place = {"share": config.discriminative**-above, "begins": config.unfreeze * above}
-        matrices, vectors = ([p for p in parameters if (p.dim() > 1) == wide] for wide in (True, False))
-        kinds = [(matrices, config.weight_decay), (vectors, 0.0)] if config.weight_decay else [(parameters, 0.0)]
-        groups += [{"params": some, "weight_decay": decay, **place} for some, decay in kinds]
+    for above, part in enumerate(reversed(by_depth(module, config))):
+        for size, parameters in by_size(part, config).items():
+            place = {"share": size * config.discriminative**-above, "begins": config.unfreeze * above}
+            matrices, vectors = ([p for p in parameters if (p.dim() > 1) == wide] for wide in (True, False))
+            kinds = [(matrices, config.weight_decay), (vectors, 0.0)] if config.weight_decay else [(parameters, 0.0)]
+            groups += [{"params": some, "weight_decay": decay, **place} for some, decay in kinds if some]
     return torch.optim.AdamW(groups, lr=config.rate, betas=config.betas, eps=config.epsilon, fused=True)
 
 
@@ -71,3 +74,20 @@ def by_depth(module: nn.Module, config: OptimizerConfig) -> list[list[nn.Paramet
     top = len(parts) - 1
     groups = ([p for p in trained if depth.get(p, top) == number] for number in range(len(parts)))
     return [group for group in groups if group]
+
+
+def by_size(parameters: list[nn.Parameter], config: OptimizerConfig) -> dict[float, list[nn.Parameter]]:
+    """What learns, by how large it is; all as one where rates are not relative."""
+    if not config.relative:
+        return {1.0: parameters}
+    sizes: dict[float, list[nn.Parameter]] = {}
+    for parameter in parameters:
+        sizes.setdefault(size_of(parameter), []).append(parameter)
+    return sizes
+
+
+@torch.no_grad()
+def size_of(numbers: nn.Parameter) -> float:
+    """The root of the mean square, to the nearest power of two: every size is a group, and a group is a launch."""
+    size = numbers.float().square().mean().sqrt().item()
+    return 2.0 ** round(math.log2(max(size, SMALLEST)))

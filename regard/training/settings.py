@@ -25,6 +25,7 @@ class OptimizerConfig:
     clip: float = 1.0  # the longest gradient taken as it is; 0: any
     discriminative: float = 1.0  # each part's rate is that of the part above it, divided by this; 1: all have the same
     unfreeze: int = 0  # steps until one more part, from the top, learns too; 0: all do from the first
+    relative: bool = False  # a tensor's rate is so large a share of the size that its numbers begin with
 
     def __post_init__(self) -> None:
         if not 0 < self.rate <= HIGHEST_RATE:

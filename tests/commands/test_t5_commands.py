@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import warnings
 
 import pytest
@@ -60,6 +61,22 @@ def test_spans_make_a_folder_that_the_reference_reads(call, text, tmp_path, mode
     assert not any(told[keys] for keys in ("missing_keys", "unexpected_keys", "mismatched_keys"))
     reads, given = transformers.AutoTokenizer.from_pretrained(folder), "The film is so good."
     assert reads(given)["input_ids"] == ours.row(ours.source.encode(given))
+
+
+def test_a_run_whose_last_steps_are_lost_comes_to_the_same_weights(call, text, tmp_path):
+    """Rates are shares of what numbers began with, though a resumed run begins with others."""
+    out, short = tmp_path / "run", SHORT[:-2]  # and so the rate is T5's own
+    command = ["pretrain", "t5-tiny", text, "--out", out, *short, *SMALL, "--vocab", 170]
+    assert call(*command).code == 0
+    before = load_tensors(out / "model" / "model.safetensors")
+    assert "rate: 0.01;" in (out / "model" / "README.md").read_text()
+    shutil.rmtree(out / "model")
+    shutil.rmtree(out / "checkpoints" / "step-00000004")
+    (out / "finished.json").unlink()
+    again = call(*command)
+    assert again.code == 0 and "Resuming after step 2" in again.err, again.err
+    after = load_tensors(out / "model" / "model.safetensors")
+    assert all(torch.equal(before[name], after[name]) for name in before)
 
 
 def test_spans_go_on_from_a_folder(call, text, tmp_path):

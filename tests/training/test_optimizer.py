@@ -149,6 +149,15 @@ def test_parts_that_learn_nothing_are_no_parts():
     assert begins == [0, 5]
 
 
+def test_rates_may_be_shares_of_what_numbers_begin_with():
+    """As T5's are: a table of ones moves sixteen times as far as a matrix of sixteenths."""
+    table, line = nn.Embedding(50, 256), nn.Linear(256, 50)
+    nn.init.normal_(table.weight), nn.init.normal_(line.weight, std=1 / 16), nn.init.zeros_(line.bias)
+    optimizer = adamw(nn.Sequential(table, line), OptimizerConfig(relative=True))
+    shares = {p: group["share"] for group in optimizer.param_groups for p in group["params"]}
+    assert [shares[p] for p in (table.weight, line.weight, line.bias)] == [1, 1 / 16, 2**-10]
+
+
 def test_all_is_one_group_where_no_part_differs():
     """Two, with what does not decay, where the rest does."""
     for decay, sizes in ((0.0, [5]), (0.1, [2, 3])):
