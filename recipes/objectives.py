@@ -4,8 +4,8 @@ GLUE: the lectures' picture of GLUE against compute.
 
     REGARD_DATA=FOLDER python -m recipes.objectives --together 11
 
-does it all: three budgets, three seeds of fine-tuning, side by side, since models as small as these leave
-most of a GPU idle.  A part alone is, say,
+does it all: three budgets, three seeds of fine-tuning, side by side, since models as small as these leave most of a
+GPU idle.  A part alone is, say,
 
     ... python -m recipes.objectives --part pretrain --model masked --flops 1e15
     ... python -m recipes.objectives --part finetune --model masked --flops 1e15 --seed 1

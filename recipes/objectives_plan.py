@@ -56,8 +56,10 @@ ROWS = {
 NOTHING = Row("nothing", "bert-mini")  # what comes of fine-tuning alone
 SPECIALS = {"encoder": ENCODER, "whole": SPECIAL, "spans": T5}
 # Many small steps: the first thousand or so teach hidden words their frequency, and little else
-SETTINGS: dict[str, Any] = {"longest": 128, "budget": 4096, "warmup": 0.05, "generator": 0.5}
-SETTINGS["relative"] = False  # one optimizer for all that is compared
+SETTINGS: dict[str, Any] = {
+    "longest": 128, "budget": 4096, "warmup": 0.05, "generator": 0.5,
+    "relative": False,  # T5 learns as all others do
+}  # fmt: skip
 # All parts of all models learn from the first step on
 TUNING: dict[str, Any] = {"longest": 128, "epochs": 3.0, "ulmfit": False}
 BUDGETS, SEEDS, VOCABULARY = (1e14, 3.2e14, 1e15), 3, 16_000
