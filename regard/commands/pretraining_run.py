@@ -74,7 +74,6 @@ class PretrainingRun:
     best = (
         "last loss"  # one that is asked more as it goes (longer rows, a better generator) has a higher loss at the end
     )
-
     relative = False  # whether rates are, where nothing is said
 
     def __init__(self, settings: PretrainingSettings, model: str, folder: Path, corpus: Path):

@@ -34,7 +34,7 @@ BARE = Frame((), (), (), segments=False)  # the objective frames what it has cut
 
 
 class SpansRun(PretrainingRun):
-    relative = True  # a table of ones and matrices of hundredths, as T5 begins, cannot learn at one rate
+    relative = True  # at a rate for matrices of hundredths a table of ones, as T5 begins, hardly moves
 
     def pieces(self) -> str:
         return self.settings.pieces or "unigram"

@@ -14,6 +14,10 @@ from toy_examples import reviews, write_stories, write_table
 
 import regard
 from regard.checkpoints.files import load_tensors
+from regard.commands.pretraining_run import PretrainingRun
+from regard.commands.settings import PretrainingSettings
+from regard.commands.spans_run import SpansRun
+from regard.training.optimizer import size_of
 
 SIDES = ("encoder", "decoder")
 SHAPE = ["embedding.width=24"] + [
@@ -64,12 +68,13 @@ def test_spans_make_a_folder_that_the_reference_reads(call, text, tmp_path, mode
 
 
 def test_a_run_whose_last_steps_are_lost_comes_to_the_same_weights(call, text, tmp_path):
-    """Rates are shares of what numbers began with, though a resumed run begins with others."""
-    out, short = tmp_path / "run", SHORT[:-2]  # and so the rate is T5's own
-    command = ["pretrain", "t5-tiny", text, "--out", out, *short, *SMALL, "--vocab", 170]
+    """Rates are shares of what tensors begin with, and not of what they are when a run is resumed."""
+    out = tmp_path / "run"
+    command = ["pretrain", "t5-tiny", text, "--out", out, *SHORT[:-1], "3", *SMALL, "--vocab", 170]
     assert call(*command).code == 0
     before = load_tensors(out / "model" / "model.safetensors")
-    assert "rate: 0.01;" in (out / "model" / "README.md").read_text()
+    far = load_tensors(out / "checkpoints" / "step-00000002" / "model.safetensors")
+    assert any(size_of(tensor) > 1 for tensor in far.values())  # none began as large
     shutil.rmtree(out / "model")
     shutil.rmtree(out / "checkpoints" / "step-00000004")
     (out / "finished.json").unlink()
@@ -77,6 +82,20 @@ def test_a_run_whose_last_steps_are_lost_comes_to_the_same_weights(call, text, t
     assert again.code == 0 and "Resuming after step 2" in again.err, again.err
     after = load_tensors(out / "model" / "model.safetensors")
     assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+@pytest.mark.parametrize(
+    "kind, told, rate, decay, relative",
+    [
+        (SpansRun, {}, 1e-2, 0.0, True),
+        (SpansRun, {"relative": False}, 1e-4, 0.01, False),
+        (SpansRun, {"rate": 3e-3, "weight_decay": 0.1}, 3e-3, 0.1, True),
+        (PretrainingRun, {}, 1e-4, 0.01, False),
+    ],
+)
+def test_rates_of_a_t5_are_its_own_unless_others_are_asked_for(tmp_path, kind, told, rate, decay, relative):
+    found = kind(PretrainingSettings(**told), "t5-tiny", tmp_path, tmp_path).optimizer()
+    assert (found.rate, found.weight_decay, found.relative) == (rate, decay, relative)
 
 
 def test_spans_go_on_from_a_folder(call, text, tmp_path):
