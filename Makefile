@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup oracles demo test lint results bench lock clean
+.PHONY: setup oracles demo test test-slow lint results bench lock clean
 
 setup: $(VENV)/ready
 
@@ -28,6 +28,10 @@ lint: setup
 
 test: lint
 	$(BIN)/pytest -n 2 --dist worksteal
+
+# tests that take minutes: kills at random instants, thousands of requests
+test-slow: setup
+	$(BIN)/pytest -m slow
 
 results: setup
 	$(BIN)/python -m recipes.results
