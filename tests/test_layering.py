@@ -14,7 +14,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 
 # each part may import those before it; parts of one line lie side by side, and see each other from left to right
 LINES = [
-    "errors rows config recording box",
+    "errors device rows config recording box",
     "attention",
     "layers",
     "checkpoints",

@@ -125,7 +125,7 @@ def run(workplace, monkeypatch, capsys):
         words = shlex.split(command)
         if {"|", ">"} & set(words):
             shell = ["bash", "-o", "pipefail", "-c", command]
-            done = subprocess.run(shell, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
+            done = subprocess.run(shell, env=ENVIRONMENT, capture_output=True, text=True, timeout=280)
             assert done.returncode == 0, f"{command}\n{done.stderr}"
             return done.stdout
         monkeypatch.setattr(sys, "argv", words)

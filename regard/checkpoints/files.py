@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -178,6 +179,9 @@ def _check_file(path: Path, size: int, digest: str) -> None:
 
 
 def _sync(folder: Path) -> None:
+    """Make a rename durable.  Windows cannot open a folder, and journals renames itself."""
+    if sys.platform == "win32":
+        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import warnings
 from functools import partial
@@ -35,6 +36,12 @@ def main() -> NoReturn:
         print(f"regard: {error}", file=sys.stderr)
         sys.exit(1)
     sys.exit(0)
+
+
+def default_sigpipe() -> None:
+    """`regard translate | head` ends without a word.  Windows has no such signal: there click ends it."""
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 
 
 def tell_version(asked: bool) -> None:

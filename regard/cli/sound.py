@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import signal
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option
 
-from regard.cli.app import app
+from regard.cli.app import app, default_sigpipe
 from regard.cli.options import Device, Json, Model, PrecisionInUse
 from regard.commands.predict import as_json
 
@@ -33,7 +32,7 @@ def transcribe(
     from regard.commands.transcribe import transcribe as run
     from regard.decoding.ctc import PrefixBeam
 
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    default_sigpipe()
     how = PrefixBeam(max(beam, 10) if language_model and beam == 1 else beam, weight, bonus)
     found = run(model, files, how, language_model=language_model, device=device, precision=precision)
     for file, transcript in zip(files, found, strict=True):

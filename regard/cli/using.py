@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Annotated, Any, Literal
 from typer import Argument, Option
 
 from regard.box import boxed
-from regard.cli.app import app
+from regard.cli.app import app, default_sigpipe
 from regard.cli.options import (
     Boxed,
     Choices,
@@ -68,7 +67,7 @@ def translate(
     from regard.decoding.sample import Sampling
     from regard.viewer.alignment import check_extension, write_alignments
 
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `regard translate | head` ends quietly
+    default_sigpipe()
     if align:
         check_extension(align)
     if sample and best > 1:
@@ -204,7 +203,7 @@ def predicted(
     from regard.commands.load import load_finetuned
     from regard.commands.predict import inputs_of, predict
 
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    default_sigpipe()
     finetuned = load_finetuned(model, device, tasks, precision)
     return predict(finetuned, inputs_of(tuple(texts or ()), file, finetuned.name, how))
 
@@ -225,7 +224,7 @@ def fill(
     from regard.commands.fill import fill as run
     from regard.commands.fill import fill_lines
 
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    default_sigpipe()
     lines = lines_of([text] if text else None, file, encoding)
     model = model or boxed("fill")
     one = [run(model, text, best=best, device=device, precision=precision)] if text else None
@@ -260,7 +259,7 @@ def embed(
     from regard.checkpoints.files import write_file
     from regard.commands.embed import embed as run
 
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    default_sigpipe()
     lines = list(lines_of(texts, file, encoding))
     model = model or boxed("embed")
     vectors = run(model, lines, layers=layers, pooling=pooling, device=device, precision=precision)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
 from typer import Argument, Option
 
-from regard.cli.app import app, plain
+from regard.cli.app import app, default_sigpipe, plain
 from regard.cli.options import Device, Encoding
 from regard.commands.vectors import VECTORS
 
@@ -71,7 +70,7 @@ def near(
     """The words nearest to a word: similarity and word, tab-separated; of several, first the one asked for."""
     from regard.commands.vectors import vectors as read
 
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    default_sigpipe()
     known = read(vectors, skip_bad)
     answers = [(word, known.near(word, best)) for word in words]
     for word, found in answers:
@@ -91,7 +90,7 @@ def analogy(
     """As man is to king, so is woman to: similarity and word, tab-separated."""
     from regard.commands.vectors import vectors as read
 
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    default_sigpipe()
     for found in read(vectors, skip_bad).analogy(one, other, third, best):
         print(f"{found.similarity:.4f}\t{found.word}")
 

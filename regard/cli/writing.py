@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -14,7 +13,7 @@ import typer
 from typer import Argument, Option
 
 from regard.box import boxed
-from regard.cli.app import app
+from regard.cli.app import app, default_sigpipe
 from regard.cli.options import (
     Boxed,
     Choices,
@@ -66,7 +65,7 @@ def generate(
     from regard.decoding.generate import Writing
     from regard.text.vocabulary import whole
 
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    default_sigpipe()
     how = Writing(most, temperature, top_k, top_p, penalty, tuple(stop or ()), samples, seed, window)
     texts = map(whole, lines_of(prompts, file, encoding))
     writer, full = load_writer(model or boxed("generate"), device, precision), 0
@@ -219,7 +218,7 @@ def senses(
     from regard.commands.senses import Senses
     from regard.commands.senses import senses as run
 
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    default_sigpipe()
     how = Senses(best, groups, layers, exact)
     found = run(model, word, texts, sentence, how, vectors=vectors, encoding=encoding, device=device)
     print(json.dumps(found.to_dict()) if json_ else "\n".join(found.lines()))

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.decoding.best import best, most_probable, without
+from regard.device import widest_float
 from regard.errors import UsageProblem
 
 
@@ -91,6 +92,6 @@ def penalized(logits: Tensor, penalty: float) -> Tensor:
 
 def drawn(shares: Tensor, chance: Tensor) -> Tensor:  # (B, V), (B,) in [0, 1) -> (B,)
     """For each row the token at which its sum of probabilities passes a number."""
-    sums = shares.double().cumsum(-1)
+    sums = shares.to(widest_float(shares.device)).cumsum(-1)
     tokens = torch.searchsorted(sums, (chance * sums[:, -1])[:, None], right=True)
     return tokens.squeeze(-1).clamp(max=shares.shape[-1] - 1)

@@ -19,6 +19,7 @@ from regard.decoding.choosing import Choosing, Sampling
 from regard.decoding.flow import Flow, Text, groups
 from regard.decoding.lines import lines_of
 from regard.decoding.scribe import Scribe
+from regard.device import widest_float
 from regard.errors import UsageProblem
 from regard.layers.packed import packed
 from regard.rows import Tokens
@@ -234,7 +235,7 @@ class _Batch:
         chance = None
         if not self.how.sampling.greedy:
             chances = [draft.chance.random() for draft in self.drafts]
-            chance = torch.tensor(chances, dtype=torch.float64, device=self.device)
+            chance = torch.tensor(chances, dtype=widest_float(self.device), device=self.device)
         return self.choosing(self.logits, self.seen, chance)
 
     def go_on(self, tokens: Tensor) -> None:

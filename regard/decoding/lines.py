@@ -18,6 +18,7 @@ from regard.decoding.decoder import Ends, Hypothesis, index_of
 from regard.decoding.flow import Harvest, Text, groups
 from regard.decoding.scribe import Scribe
 from regard.decoding.stage import Stage
+from regard.device import widest_float
 from regard.rows import Tokens
 
 
@@ -31,7 +32,8 @@ class Lines(Stage):
             return torch.zeros(slots, dtype=torch.long, device=self.device)
 
         self.token, self.count, self.limit = whole(), whole(), whole()
-        self.told = torch.zeros(2, slots, dtype=torch.float64, device=self.device)  # tokens, and how probable they are
+        self.wide = widest_float(self.device)
+        self.told = torch.zeros(2, slots, dtype=self.wide, device=self.device)  # tokens, and how probable they are
         drawn = not choosing.sampling.greedy
         self.chances = self.told.new_zeros(slots, places + 1) if drawn else None
         penalized = choosing.penalty != 1
@@ -80,7 +82,7 @@ class Kept(Lines):
     def __init__(self, *given: Any):
         super().__init__(*given)
         self.tokens = torch.zeros(self.slots, self.places + 1, dtype=torch.long, device=self.device)
-        self.total = torch.zeros(self.slots, dtype=torch.float64, device=self.device)
+        self.total = torch.zeros(self.slots, dtype=self.wide, device=self.device)
         self.told = self.going
 
     def put(self, slots: Tensor, token: Tensor, limit: Tensor, texts: Sequence[Text]) -> None:
@@ -89,7 +91,7 @@ class Kept(Lines):
 
     def tell(self, gains: Tensor) -> None:
         self.tokens.scatter_(1, self.count[:, None], self.token[:, None])  # of one that is done, behind its last
-        self.total += torch.where(self.going, gains.double(), 0.0)
+        self.total += torch.where(self.going, gains.to(self.wide), 0.0)
 
     def found(self, slots: Tensor) -> list[Hypothesis]:
         counts, totals = self.count[slots].tolist(), self.total[slots].tolist()

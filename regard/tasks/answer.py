@@ -18,6 +18,7 @@ from regard.data.framed import Examples, Framed
 from regard.data.questions import Question, Questions, read_questions
 from regard.data.reading import Reading
 from regard.data.windows import Windows
+from regard.device import widest_float
 from regard.errors import Problem, UsageProblem
 from regard.models.published import Published
 from regard.objectives.objective import Batch, Result
@@ -204,7 +205,8 @@ def best_spans(scores: Tensor, rows: Rows, begin: Tensor, end: Tensor) -> Tensor
     ends = F.pad(ends, (0, ANSWER - 1), value=lowest).unfold(1, ANSWER, 1)  # (B, T) -> (B, T, 30), those at and after
     best = (starts[..., None] + ends).clamp(min=lowest).flatten(1).max(1)  # (B, T, 30) -> (B,)
     first = best.indices // ANSWER
-    return torch.stack([best.values, first, first + best.indices % ANSWER, both[:, 0].sum(-1)], 1).double()
+    found = torch.stack([best.values, first, first + best.indices % ANSWER, both[:, 0].sum(-1)], 1)
+    return found.to(widest_float(scores.device))
 
 
 def found_in(context: str, laid: LaidQuestions, row: int, best: np.ndarray, none: float) -> Found:

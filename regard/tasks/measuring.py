@@ -100,7 +100,7 @@ def measured(
     total, told = 0.0, 0
     for states, wanted in read(model, ids, places, how):
         for some, words in zip(states.split(AT_ONCE), wanted.split(AT_ONCE), strict=True):
-            total += F.cross_entropy(model.logits(some).float(), words, reduction="sum").double().item()
+            total += F.cross_entropy(model.logits(some).float(), words, reduction="sum").item()
         told += len(wanted)
     share = count / facts.tokens
     return Measured(total, told, round(facts.words * share), round(facts.bytes * share))

@@ -16,6 +16,7 @@ from regard.data.batches import sorted_batches
 from regard.data.whole import LineEncoder
 from regard.decoding.generate import WRITING, Limits, Piece, Writing, Written, drafts_of, generate
 from regard.decoding.scribe import Precision, Scribe
+from regard.device import widest_float
 from regard.errors import Problem, UsageProblem
 from regard.layers.longest import longest_row
 from regard.rows import Tokens
@@ -166,13 +167,13 @@ class Writer(Reader):
         states, state = self.model.read(prompts)
         owner = torch.tensor([row for row, _ in after], device=self.device)
         first = torch.tensor([tokens[0] for _, tokens in after], device=self.device)
-        total = chances(states[prompts.rows.last])[owner, first].double()
+        total = chances(states[prompts.rows.last])[owner, first].to(widest_float(self.device))
         longer = [number for number, (_, tokens) in enumerate(after) if len(tokens) > 1]
         if longer:
             more = Tokens.of([after[number][1][:-1] for number in longer], self.device)
             wanted = Tokens.of([after[number][1][1:] for number in longer], self.device).ids
             states, _ = self.model.read(more, state.select(owner[longer]))
-            found = chances(states).gather(1, wanted[:, None]).squeeze(1).double()
+            found = chances(states).gather(1, wanted[:, None]).squeeze(1).to(total.dtype)
             total.index_add_(0, torch.tensor(longer, device=self.device)[more.rows.row], found)
         return total.tolist()
 

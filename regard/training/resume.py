@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import socket
@@ -12,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 import regard
 from regard.errors import Problem
@@ -93,15 +94,23 @@ def wait_for(path: Path, seconds: float = 60) -> None:
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Hold a run folder.  The system lets go of it when this process ends, however it ends."""
-    with open(folder / "lock", "a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise Problem(
-                f"{folder} is in use by {file.read().strip()}. Wait for it, stop it, or train in another folder."
-            ) from None
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-        file.flush()
+    lock, holder = FileLock(folder / "lock"), folder / "lock-holder.json"
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise Problem(
+            f"{folder} is in use by {described(holder)}. Wait for it, stop it, or train in another folder."
+        ) from None
+    try:
+        holder.write_text(json.dumps({"process": os.getpid(), "host": socket.gethostname()}))
         yield
+    finally:
+        lock.release()
+
+
+def described(holder: Path) -> str:
+    """The process that holds a run folder; it may have been killed while it wrote this file."""
+    try:
+        return "process {process} on {host}".format(**json.loads(holder.read_text()))
+    except (OSError, ValueError, KeyError, TypeError):
+        return "another process"

@@ -59,13 +59,14 @@ def test_the_trainer_computes_the_same(small_bert, small, tmp_path):
     assert [one.tokens for one in stretches] == [one.tokens for one in laps] and len(laps) == 2
 
 
-@pytest.mark.skipif(has("accelerate"), reason="the Trainer can be had here")
-def test_a_peer_that_is_not_installed_is_left_out_or_asked_for(small, capfd):
+@pytest.mark.parametrize("missing", [("accelerate",), ("transformers", "accelerate")])
+def test_a_peer_that_is_not_installed_is_left_out_or_asked_for(capfd, monkeypatch, missing):
+    monkeypatch.setattr(finetune, "installed", lambda name: name not in missing)
     plan = Plan("", "", "cpu", 1, 4, 2, 3)
     assert [name for name, *_ in finetune.entries(None, plan)] == ["regard"]
-    assert "left out: trainer needs accelerate" in capfd.readouterr().err
-    assert bench("finetune", [*small, "--rows", "trainer"]) == 1
-    assert "pip install accelerate" in capfd.readouterr().err
+    assert f"left out: trainer needs {' and '.join(missing)}" in capfd.readouterr().err
+    with pytest.raises(Problem, match=f"pip install {' '.join(missing)}"):
+        list(finetune.entries(["trainer"], plan))
 
 
 def test_what_cannot_be_run_is_told(small, tmp_path, capfd):

@@ -161,7 +161,7 @@ def test_a_stopped_run_goes_on_to_the_same_weights(call, encoder, examples, tmp_
             assert process.poll() is None, process.stderr.read()
             time.sleep(0.005)
         process.send_signal(number)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=280)
     assert process.returncode == code and b"Traceback" not in err
     unfinished = call("classify", "--model", tmp_path / "stopped", "a film")
     assert unfinished.code == 1 and "has not finished" in unfinished.err

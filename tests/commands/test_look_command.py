@@ -23,7 +23,7 @@ def got(address: str):
     """What a server answers, which may have told its address a moment before it listens."""
     for _ in range(100):
         try:
-            return urlopen(address, timeout=30)
+            return urlopen(address, timeout=280)
         except URLError:
             time.sleep(0.1)
     raise TimeoutError(address)
@@ -126,7 +126,7 @@ def test_without_a_file_a_page_is_served(small_bert):
             assert block.headers["X-Shape"] == "2,8,8"
         finally:
             running.terminate()
-        running.communicate(timeout=30)
+        running.communicate(timeout=280)
     assert running.returncode == 0
 
 

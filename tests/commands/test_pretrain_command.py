@@ -251,7 +251,7 @@ def test_a_stopped_run_goes_on_to_the_same_weights(call, text, tokenizer, tmp_pa
             assert process.poll() is None, process.stderr.read()
             time.sleep(0.005)
         process.send_signal(number)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=280)
     assert process.returncode == code and b"Traceback" not in err
     assert not (tmp_path / "stopped" / "model").exists()
     for name in ("stopped", "whole"):
@@ -263,7 +263,7 @@ def test_a_stopped_run_goes_on_to_the_same_weights(call, text, tokenizer, tmp_pa
 def test_two_ranks_pretrain_as_one_process_with_twice_the_micro_batches(call, text, tmp_path):
     ranks = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "regard"]
     command = [*ranks, *map(str, pretraining("bert-tiny", text, tmp_path / "two", "--corpus", tmp_path / "text"))]
-    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("30 documents") == 1
     more = ["--corpus", tmp_path / "text", "--accumulate", 2]

@@ -146,7 +146,7 @@ def test_lines_stream(model):
         process.stdin.write(b"a man sees a dog .\n" * 1500)
         process.stdin.flush()
         first = process.stdout.readline()
-        out, err = process.communicate(b"a man sees a dog .\n" * 1500, timeout=60)
+        out, err = process.communicate(b"a man sees a dog .\n" * 1500, timeout=280)
     assert process.returncode == 0, err
     assert out == first * 2999 and len(first) > 5
 
@@ -159,13 +159,13 @@ def test_a_reader_that_has_enough_ends_it_quietly(model):
         process.stdout.close()
         process.stdin.write(b"a man sees a dog .\n" * 1024)
         process.stdin.close()
-        assert process.wait(timeout=60) in (-signal.SIGPIPE, 141)
+        assert process.wait(timeout=280) in (-signal.SIGPIPE, 141)
         assert process.stderr.read() == b""
 
 
 def test_a_full_disk_below_stdout_is_told(model):
     with open("/dev/full", "wb") as full, spawn("translate", "--model", model, stdout=full) as process:
-        _, err = process.communicate(TEXT, timeout=60)
+        _, err = process.communicate(TEXT, timeout=280)
     assert process.returncode == 1
     assert err.startswith(b"regard: ") and b"No space left" in err and err.count(b"\n") == 1
 

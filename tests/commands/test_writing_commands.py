@@ -122,7 +122,7 @@ def test_an_interruption_keeps_what_was_written(folder):
     with spawn(*ENDLESS, "--model", folder, bufsize=0) as process:
         begun = process.stdout.read(len("the cat") + 1)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=280)
     assert process.returncode == 130 and b"Traceback" not in err
     first, second = (begun + out).decode().split("\n\na dog")
     assert first.startswith("the cat") and len(first) > len("the cat") and second.endswith("\n")

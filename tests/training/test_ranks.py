@@ -18,7 +18,7 @@ SCRIPT = Path(__file__).with_name("tiny_run.py")
 
 def torchrun(*arguments):
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    return subprocess.run([*command, str(SCRIPT), json.dumps(arguments)], capture_output=True, text=True, timeout=120)
+    return subprocess.run([*command, str(SCRIPT), json.dumps(arguments)], capture_output=True, text=True, timeout=280)
 
 
 def two_ranks(folder, fault, **changes):

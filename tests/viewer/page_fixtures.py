@@ -229,3 +229,33 @@ def said(tooltip):
 
 def weights(served, model, attention, layer):
     return served.looks[model].block(f"{attention}/{layer}/weights").astype(np.float64)  # (H, Q, K)
+
+
+# ---- how much is drawn ----------------------------------------------------------------------------------------------
+
+COUNT_WORK = """() => {
+  const work = window.work = { calls: 0, pixels: 0, nodes: 0 };
+  const counted = (owner, name, count) => {
+    const original = owner[name];
+    owner[name] = function (...given) { count(...given); return original.apply(this, given); };
+  };
+  for (const { prototype } of [CanvasRenderingContext2D, OffscreenCanvasRenderingContext2D]) {
+    for (const name of ["fillRect", "strokeRect", "fillText", "drawImage", "fill", "stroke"])
+      counted(prototype, name, () => work.calls++);
+    counted(prototype, "putImageData", (image) => { work.pixels += image.width * image.height; });
+  }
+  counted(document, "createElement", () => work.nodes++);
+  counted(document, "createElementNS", () => work.nodes++);
+}"""
+
+
+def count_work(page) -> None:
+    page.evaluate(COUNT_WORK)
+
+
+def work_of(page, action) -> dict[str, int]:
+    """What the page draws and makes during an action: calls on canvases, pixels of pictures, elements."""
+    page.evaluate("Object.assign(window.work, { calls: 0, pixels: 0, nodes: 0 })")
+    action()
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    return page.evaluate("({ ...window.work })")
