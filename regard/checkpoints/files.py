@@ -72,7 +72,21 @@ def check_folder(path: Path) -> None:
         _check_file(path / name, size, digest)
 
 
+def check_regular_file(path: Path) -> None:
+    """Refuse a device, a FIFO or a socket, or a link to one: reading it may never end."""
+    if path.exists() and not path.is_file():
+        raise Problem(f"{path} is not a regular file. Fetch the model again, or give another path.")
+
+
+def check_regular_files(folder: Path) -> None:
+    """The same for all that lies in a model's folder, in the folders of its modules too."""
+    for path in [*folder.glob("*"), *folder.glob("*/*")]:
+        if not path.is_dir():
+            check_regular_file(path)
+
+
 def load_tensors(path: Path) -> dict[str, Tensor]:
+    check_regular_file(path)
     try:
         return safetensors.torch.load_file(path)
     except (OSError, SafetensorError) as error:

@@ -19,6 +19,7 @@ from regard.checkpoints.files import (
     WEIGHTS,
     Content,
     check_folder,
+    check_regular_files,
     load_tensors,
     load_weights,
     write_folder,
@@ -133,7 +134,9 @@ def read_config(path: Path) -> tuple[type, type, dict[str, Any]]:
 
 
 def read_json(path: Path) -> tuple[str, dict[str, Any]]:
-    """The family a config.json names, if it names one, and what else it says."""
+    """The family a config.json names, if it names one, and what else it says.  It is the first file of a folder that is
+    read: the others must be files too."""
+    check_regular_files(path.parent)
     try:
         settings = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from regard.checkpoints.files import check_regular_file
 from regard.errors import Problem
 
 LARGEST = 64 * 2**20  # bytes of a file; the largest published tokenizer.json has about half of that
@@ -13,6 +14,7 @@ AGAIN = "Fetch it again, or give another path."
 
 
 def read_bytes(path: Path) -> bytes:
+    check_regular_file(path)
     try:
         size = path.stat().st_size
         if size > LARGEST:

@@ -20,6 +20,7 @@ from regard.errors import Problem, UsageProblem
 from regard.text.files import read_text
 from regard.text.frame import Frame
 from regard.text.kinds import KINDS, learn, untrained
+from regard.text.safety import check_tokenizer
 from regard.text.vocabulary import ENDS, ROLES, SENTINEL, SPACE, UNKNOWNS, Vocabulary, printable, whole
 
 SPECIAL = ("<unk>", "<s>", "</s>")  # ids 0, 1, 2 of what is trained here; no padding token, for there is no padding
@@ -84,6 +85,7 @@ class Tokenizer(Vocabulary):
     @classmethod
     def from_json(cls, text: str, name: str = "the text", settings: dict[str, Any] | None = None) -> Tokenizer:
         with faults_of(name):
+            check_tokenizer(json.loads(text), name)
             return cls(tokenizers.Tokenizer.from_str(text), text, settings)
 
     def save(self, path: str | Path) -> None:

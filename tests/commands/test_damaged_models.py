@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -135,3 +136,23 @@ def test_no_folder_an_empty_one_and_a_file(call, tmp_path):
     for name, told in (("empty", "config.json is missing"), ("file", "no such folder"), ("none", "no such folder")):
         done = call("translate", "--model", tmp_path / name, stdin=b"a man\n")
         assert done.code == 1 and name in done.err and told in done.err
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no FIFOs")
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json", "manifest.json"])
+@pytest.mark.parametrize("what", ["fifo", "link to a fifo", "link to a device"])
+def test_what_is_no_regular_file_is_refused_and_not_waited_for(call, folder, tmp_path, name, what):
+    (folder / name).unlink()
+    if what == "link to a device":
+        (folder / name).symlink_to("/dev/zero")
+    else:
+        os.mkfifo(tmp_path / "pipe")
+        (tmp_path / "pipe").rename(folder / name) if what == "fifo" else (folder / name).symlink_to(tmp_path / "pipe")
+    refused(call, folder, str(folder / name), "not a regular file")
+
+
+def test_a_pickle_that_is_no_regular_file_is_not_converted(call, folder, tmp_path):
+    (folder / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").symlink_to("/dev/zero")
+    done = call("convert", folder, tmp_path / "converted")
+    assert done.code == 1 and "pytorch_model.bin" in done.err and "Traceback" not in done.err
