@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from regard import __version__
+from regard.commands.label_options import check_label_options
 from regard.commands.picture_settings import AugmentSettings, PictureSettings
 from regard.commands.run_folder import claim
 from regard.config import to_dict
@@ -27,7 +28,8 @@ from regard.objectives.objective import Asked
 from regard.objectives.pictured import SMALL, Pictured, Teacher
 from regard.tasks.finetuned import Finetuned
 from regard.tasks.image import Image, PictureReader
-from regard.tasks.metrics import Score
+from regard.tasks.metrics import Score, check_best
+from regard.tasks.task import unseen_warnings
 from regard.training.loop import Outcome, train
 from regard.training.parallel import here, is_first, rank_count
 from regard.training.resume import wait_for
@@ -44,13 +46,15 @@ class PictureRun:
     def __init__(self, settings: PictureSettings, model: str, folder: Path, cache: Path | None = None):
         if not settings.train:
             raise UsageProblem("name the pictures to learn from: a folder of classes, a table, IDX files or an archive")
+        check_label_options("image", settings.reading)
         self.settings, self.model, self.folder, self.cache = settings, model, folder, cache or folder / "pictures"
         whole = reduce(add, (Image.read(path, settings.reading) for path in settings.train))
         self.task = Image.of(whole)
         self.train, self.dev = (whole, Image.read(settings.dev, settings.reading)) if settings.dev else split(whole)
         self.test = Image.read(settings.test, settings.reading) if settings.test else None
         for data in filter(None, (self.dev, self.test)):
-            self.task.wanted(data)  # a label that is not learned is told before the training, not after
+            self.task.check(data)
+        check_best(settings.best, self.task.metrics(self.dev))
 
     def go(
         self, finetuned: Finetuned, fresh: list[str], teacher: Finetuned | None, allow_changed_data: bool = False
@@ -71,7 +75,7 @@ class PictureRun:
             Asked(reader.model, self.objective(reader, store, teacher)),
             PictureBatches(cached, wanted, settings.batch, settings.seed, on_device=store is not None),
             training, self.folder,
-            evaluate=lambda: {score.metric.lower(): score.value for score in self.scored(reader, held)},
+            evaluate=lambda: {score.key: score.value for score in self.scored(reader, held)},
             fingerprint=f"{self.train.stamp} {self.dev.stamp}",
             allow_changed_data=allow_changed_data,
         )  # fmt: skip
@@ -128,6 +132,8 @@ class PictureRun:
     def facts(self, fresh: list[str], training: TrainingConfig) -> Iterator[str]:
         yield from [*self.train.lines(), *self.dev.lines()]
         yield f"labels: {', '.join(self.task.labels.names)}"
+        for data in filter(None, (self.dev, self.test)):
+            yield from unseen_warnings(self.task.unseen(data), data.source)
         if fresh:
             yield f"new, and to be learned: {', '.join(fresh)}"
         size, rate = self.settings.batch, training.optimizer.rate

@@ -6,7 +6,7 @@ Letters: n pictures, C channels, W width, V labels.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -149,7 +149,9 @@ class Image:
 
     @classmethod
     def read(cls, path: str | Path, reading: Reading) -> Gallery:
-        return read_gallery(path, reading)
+        found = read_gallery(path, replace(reading, unlabelled=reading.unmapped))
+        renames = reading.renames
+        return replace(found, labels=[renames.get(label, label) for label in found.labels]) if renames else found
 
     @classmethod
     def of(cls, data: Gallery) -> Image:
@@ -186,8 +188,18 @@ class Image:
     def inputs(self, data: Gallery) -> Shown:
         return Shown(data)
 
+    def check(self, data: Gallery) -> None:
+        """Refuse pictures of which none has a label that was learned."""
+        self.labels.check(data.labels, data.source)
+
+    def unseen(self, data: Gallery) -> dict[str, int]:
+        return self.labels.unseen(data.labels)
+
+    def metrics(self, data: Gallery) -> list[str]:
+        return ["accuracy", "f1_macro", "matthews"]
+
     def score(self, answers: Sequence[Judged], data: Gallery) -> list[Score]:
-        self.wanted(data)
+        self.check(data)
         said = [answer.label for answer in answers]
         return [accuracy(said, data.labels), macro_f1(said, data.labels), matthews(said, data.labels)]
 
