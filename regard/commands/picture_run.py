@@ -27,7 +27,7 @@ from regard.errors import Problem, UsageProblem
 from regard.objectives.objective import Asked
 from regard.objectives.pictured import SMALL, Pictured, Teacher
 from regard.tasks.finetuned import Finetuned
-from regard.tasks.image import Image, PictureReader
+from regard.tasks.image import Image, MultiLabelImage, PictureReader
 from regard.tasks.metrics import Score, check_best
 from regard.tasks.task import unseen_warnings
 from regard.training.loop import Outcome, train
@@ -108,6 +108,8 @@ class PictureRun:
     def teacher(self, teacher: Finetuned) -> Teacher:
         s, own, reader, task = self.settings, self.task.labels.names, cast(Any, teacher.reader), cast(Any, teacher.task)
         theirs = task.labels.names
+        if isinstance(task, MultiLabelImage):
+            raise Problem(f"{s.teacher} gives several labels per picture; give a teacher that gives one")
         if sorted(own) != sorted(theirs):
             some = ", ".join(sorted(set(own) ^ set(theirs))[:5])
             raise Problem(f"{s.teacher} has learned other labels than these pictures have (one lacks {some})")

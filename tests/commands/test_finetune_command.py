@@ -172,6 +172,35 @@ def test_a_stopped_run_goes_on_to_the_same_weights(call, encoder, examples, tmp_
     assert_same_weights(tmp_path / "stopped", tmp_path / "whole")
 
 
+# Several labels per example
+
+
+def test_several_labels_are_learned_by_an_option_and_answered_each(call, encoder, tmp_path):
+    kinds = {"neg": "bad|short", "pos": "short"}
+    rows = [{"sentence": row["sentence"], "label": kinds[row["label"]]} for row in reviews(12)]
+    path, run = write_table(tmp_path / "a.tsv", rows), tmp_path / "run"
+    parted = ["--label-separator", "|"]
+    done = call(*finetuning(encoder, "classify", path, path, run, *parted, "--best", "highest f1 of bad"))
+    assert done.code == 0, done.err
+    assert "labels: short (12), bad (6); 0 examples have none" in done.err and "f1_micro" in done.err
+    assert json.loads((run / "model/config.json").read_text())["problem_type"] == "multi_label_classification"
+    row = call("classify", "--model", run, "a good film", "--threshold", "0.0001").out.rstrip("\n").split("\t")
+    assert sorted(row[0].split(",")) == ["bad", "short"] and len(row) == 3
+    assert sorted(cell.split()[0] for cell in row[1:]) == ["bad", "short"]
+    answer = json.loads(call("classify", "--model", run, "a good film", "--json").out)
+    assert set(answer) == {"labels", "probabilities"} and set(answer["probabilities"]) == {"bad", "short"}
+    scored = call("evaluate", "--model", run, path, *parted, "--json")
+    metrics = [score["metric"] for score in json.loads(scored.out)["scores"]]
+    assert metrics == ["f1_micro", "f1_macro", "exact match", "f1 of bad", "f1 of short"]
+    unclear = call("evaluate", "--model", run, path)
+    assert unclear.code == 1 and "may be one label or several" in unclear.err
+    for task, more in (("pair", parted), ("classify", ["--threshold", "0.3"])):
+        wrong = call(*finetuning(encoder, task, path, path, tmp_path / "wrong", *more))
+        assert wrong.code == 2 and not (tmp_path / "wrong").exists(), wrong.err
+    one = call("classify", "--model", run, "a film", "--threshold", "1.5")
+    assert one.code == 2 and "threshold=1.5" in one.err
+
+
 # What is refused, before anything is trained
 
 
