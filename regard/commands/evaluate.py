@@ -75,6 +75,7 @@ class Told:
 
     scores: list[Score]
     facts: list[str]  # about the text
+    unknown_share: float = 0.0  # of its tokens
 
     def lines(self) -> list[str]:
         return [*self.facts, *(f"{score.metric} {score.value:.4f}" for score in self.scores)]
@@ -83,7 +84,7 @@ class Told:
         return [json.dumps(asdict(score)) for score in self.scores]
 
     def to_dict(self) -> dict[str, Any]:
-        return {"scores": [asdict(score) for score in self.scores]}
+        return {"scores": [asdict(score) for score in self.scores], "unknown_share": self.unknown_share}
 
 
 def evaluate(
@@ -127,7 +128,8 @@ def evaluate_language(reader: Reader, files: Sequence[str | Path], how: Measurin
     with TemporaryDirectory() as folder:
         text = Corpus.make(files, reader.tokenizer, Path(folder) / "text", encoding=reading.encoding, whole=True)
         found = measured(reader.model, text, told_after(reader.tokenizer), how or MEASURING)
-        return Told(found.scores(), text.lines())
+        facts = [line for line in text.lines() if not line.startswith("warning: ")]
+        return Told(found.scores(), [*facts, *found.notes()], found.unknown_share)
 
 
 def longer(reader: Reader, memory: int | None) -> Reader:

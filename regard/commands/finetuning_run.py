@@ -13,6 +13,7 @@ from regard import __version__
 from regard.commands.run_folder import claim
 from regard.commands.settings import FINETUNING, FinetuningSettings
 from regard.config import to_dict
+from regard.data.corpus import unknown_warnings
 from regard.data.framed import ExampleBatches
 from regard.data.labelled import Labelled, overlap
 from regard.data.lines import fingerprint
@@ -23,7 +24,7 @@ from regard.objectives.objective import Asked
 from regard.tasks.finetuned import TASKS, Finetuned, with_task
 from regard.tasks.metrics import Score, check_best
 from regard.tasks.multi_label import MultiLabel
-from regard.tasks.reader import Reader
+from regard.tasks.reader import Reader, unknown_share
 from regard.tasks.task import unseen_warnings
 from regard.tasks.transformation import with_language
 from regard.training.loop import Outcome, train
@@ -69,7 +70,8 @@ class FinetuningRun:
         if is_first():
             begun = {"name": self.model, "task": self.name, **to_dict(config)}
             claim(self.folder, {"settings": to_dict(settings), "model": begun})
-            print(*self.facts(fresh, examples.notes, training), sep="\n", file=sys.stderr, flush=True)
+            notes = [*examples.notes, *self.unknown_warnings(finetuned.reader)]
+            print(*self.facts(fresh, notes, training), sep="\n", file=sys.stderr, flush=True)
         outcome = train(
             Asked(finetuned.reader.model, objective),
             ExampleBatches(examples, settings.batch, settings.seed),
@@ -129,6 +131,11 @@ class FinetuningRun:
             yield f"from the heads down, each part's rate is that above it over {training.optimizer.discriminative:g}"
         if training.optimizer.unfreeze:
             yield f"the heads learn first, and one more part below them every {training.optimizer.unfreeze:,} steps"
+
+    def unknown_warnings(self, reader: Reader) -> Iterator[str]:
+        """A warning for each file of whose tokens more than a few percent are unknown to the model."""
+        for data in filter(None, (self.train, self.dev, self.test)):
+            yield from unknown_warnings(unknown_share(reader, self.task.inputs(data)), data.source)
 
     def tell(self, finetuned: Finetuned) -> None:
         """How good the chosen weights are on the files that were held out."""

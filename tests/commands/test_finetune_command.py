@@ -172,6 +172,14 @@ def test_a_stopped_run_goes_on_to_the_same_weights(call, encoder, examples, tmp_
     assert_same_weights(tmp_path / "stopped", tmp_path / "whole")
 
 
+def test_text_that_the_model_does_not_know_is_told(call, encoder, examples, tmp_path):
+    rows = [{**row, "sentence": f"{row['sentence']} 漢 字"} for row in reviews(8)]
+    odd = write_table(tmp_path / "odd.tsv", rows)
+    done = call(*finetuning(encoder, "classify", examples[0], odd, tmp_path / "run"))
+    assert done.code == 0 and f"of the tokens of {odd} are unknown" in done.err, done.err
+    assert f"of the tokens of {examples[0]} are unknown" not in done.err
+
+
 # Several labels per example
 
 
