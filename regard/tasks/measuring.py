@@ -1,8 +1,8 @@
 """How well a language model tells text: loss, perplexity a token and a word, bits a byte.
 
 Words and bytes are those of the text, whatever the vocabulary cuts it into, so that models with different vocabularies
-can stand in one table.  To say that a word is unknown is easier than to say which it is: in bits a byte, unknown text is
-spelled out too, byte by byte, where each byte and the end of a word are equally probable.
+can stand in one table.  To say that a word is unknown is easier than to say which it is: in bits a byte, unknown text
+is spelled out too, byte by byte, where each byte and the end of a word are equally probable.
 """
 
 from __future__ import annotations
