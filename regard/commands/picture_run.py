@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from pathlib import Path
@@ -54,7 +55,7 @@ class PictureRun:
         self.test = Image.read(settings.test, settings.reading) if settings.test else None
         for data in filter(None, (self.dev, self.test)):
             self.task.check(data)
-        check_best(settings.best, self.task.metrics(self.dev))
+        self.settings = replace(settings, best=check_best(settings.best, self.task.metrics(self.dev)))
 
     def go(
         self, finetuned: Finetuned, fresh: list[str], teacher: Finetuned | None, allow_changed_data: bool = False

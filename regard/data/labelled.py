@@ -126,7 +126,8 @@ class LabelMap:
 
     def unseen(self, labels: Iterable[str]) -> dict[str, int]:
         """How often each label occurs that is none of these, the most frequent first."""
-        return dict(Counter(label for label in labels if label not in self.names).most_common())
+        known = set(self.names)
+        return dict(Counter(label for label in labels if label not in known).most_common())
 
     def check(self, labels: Iterable[str], source: str) -> None:
         """Refuse labels of which none is one of these: they have other names, or are of another task."""

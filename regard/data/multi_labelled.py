@@ -33,7 +33,7 @@ class MultiLabelled(Labelled):
         counts = Counter(chain.from_iterable(self.label_sets))
         each = ", ".join(f"{name} ({count:,})" for name, count in counts.most_common())
         none = sum(not names for names in self.label_sets)
-        return [*super().lines(), f"labels: {each}; {none:,} examples have none"]
+        return [*super().lines(), f"multi-label: {each}; {none:,} examples have none"]
 
 
 @lru_cache(4096)  # a few sets, a million rows

@@ -190,7 +190,7 @@ def test_several_labels_are_learned_by_an_option_and_answered_each(call, encoder
     parted = ["--label-separator", "|"]
     done = call(*finetuning(encoder, "classify", path, path, run, *parted, "--best", "highest f1 of bad"))
     assert done.code == 0, done.err
-    assert "labels: short (12), bad (6); 0 examples have none" in done.err and "f1_micro" in done.err
+    assert "multi-label: short (12), bad (6); 0 examples have none" in done.err and "f1_micro" in done.err
     assert json.loads((run / "model/config.json").read_text())["problem_type"] == "multi_label_classification"
     row = call("classify", "--model", run, "a good film", "--threshold", "0.0001").out.rstrip("\n").split("\t")
     assert sorted(row[0].split(",")) == ["bad", "short"] and len(row) == 3

@@ -41,7 +41,7 @@ def test_every_form_gives_the_same(tmp_path, form):
     (name, *lines), reading = FORMS[form]
     found = read_multi_labelled(write(tmp_path / name, *lines), reading)
     assert found.label_sets == SETS and [text for (text,) in found.texts] == ["x", "y", "z"]
-    assert found.lines()[-1] == "labels: toxic (2), insult (1); 1 examples have none"
+    assert found.lines()[-1] == "multi-label: toxic (2), insult (1); 1 examples have none"
 
 
 def test_lists_alone_are_inferred(tmp_path):
