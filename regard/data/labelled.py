@@ -133,7 +133,8 @@ class LabelMap:
         """Refuse labels of which none is one of these: they have other names, or are of another task."""
         given = LabelMap.of(labels)
         if given.names and not set(given.names) & set(self.names):
-            pairs = ",".join(f"{one}={other}" for one, other in zip(given.names, self.names, strict=False))
+            some = zip(given.names[:SHOWN], self.names, strict=False)
+            pairs = ",".join(f"{one}={other}" for one, other in some)
             raise Problem(
                 f"{source}: none of its labels ({_some(given.names)}) is one of the model's ({_some(self.names)}). "
                 f"Say which is which, such as --label-map {pairs}, or give another file."
@@ -174,7 +175,8 @@ def read_examples(path: str | Path, kind: Kind, reading: Reading) -> Labelled:
     r = reading
     kinds = {"header": r.header, "skip_bad": r.skip_bad, "unlabelled": r.unmapped}
     found = read_labelled(path, kind, Columns.of(r), encoding=r.encoding, **kinds)  # type: ignore[arg-type]
-    return replace(found, labels=[r.renames.get(label, label) for label in found.labels]) if r.label_map else found
+    renames = r.renames
+    return replace(found, labels=[renames.get(label, label) for label in found.labels]) if renames else found
 
 
 def label_table(

@@ -49,7 +49,8 @@ def read_multi_labelled(path: str | Path, reading: Reading) -> MultiLabelled:
     kind: Kind = "pair" if r.second is not None else "classify"
     table, columns = with_label_lists(table, kind, r)
     found = label_table(table, kind, columns, skip_bad=r.skip_bad, unlabelled=r.unmapped)
-    labels = [in_order(r.renames.get(name, name) for name in names_in(label)) for label in found.labels]
+    renames = r.renames
+    labels = [in_order(renames.get(name, name) for name in names_in(label)) for label in found.labels]
     return MultiLabelled(**{**vars(found), "labels": labels})
 
 
@@ -62,7 +63,8 @@ def holds_label_lists(path: str | Path, reading: Reading) -> bool:
     except Problem:
         return False
     cells = [row[table.names.index(str(column))] for row in table.rows] if column else []
-    given = [cell for cell in cells if cell.strip() and cell.strip() not in r.unmapped]
+    nobody = r.unmapped
+    given = [cell for cell in cells if cell.strip() and cell.strip() not in nobody]
     return bool(given) and all(listed(cell) is not None for cell in given)
 
 
@@ -86,15 +88,14 @@ def with_label_lists(table: Table, kind: Kind, reading: Reading) -> tuple[Table,
 
 def separated(cells: Sequence[str], reading: Reading) -> list[str]:
     """Cells whose labels a separator parts; without one, a cell is one label."""
-    mark = reading.label_separator
-    return [
-        cell if cell.strip() in reading.unmapped else in_order(cell.split(mark) if mark else [cell]) for cell in cells
-    ]
+    mark, nobody = reading.label_separator, reading.unmapped
+    return [cell if cell.strip() in nobody else in_order(cell.split(mark) if mark else [cell]) for cell in cells]
 
 
 def as_lists(table: Table, cells: Sequence[str], reading: Reading) -> list[str]:
     """Cells that are JSON lists; or single labels, if nothing looks as if it parted several."""
-    given = [(row, cell) for row, cell in enumerate(cells) if cell.strip() and cell.strip() not in reading.unmapped]
+    nobody = reading.unmapped
+    given = [(row, cell) for row, cell in enumerate(cells) if cell.strip() and cell.strip() not in nobody]
     found = {row: names for row, cell in given if (names := listed(cell)) is not None}
     if found and len(found) < len(given):
         row, cell = next((row, cell) for row, cell in given if row not in found)
@@ -121,10 +122,10 @@ def from_flags(table: Table, reading: Reading) -> Table:
     names = [table.names[place] for place in places]
     if LABELS in table.names:
         raise UsageProblem(f"{table.source} has a column {LABELS!r} of its own: rename it, or name no label columns")
-    cells = []
+    cells, unlabelled = [], reading.unmapped
     for row, values in enumerate(table.rows):
         flags = [values[place].strip().lower() for place in places]
-        if nobody := next((flag for flag in flags if flag in reading.unmapped), None):
+        if nobody := next((flag for flag in flags if flag in unlabelled), None):
             cells.append(nobody)
             continue
         for name, flag in zip(names, flags, strict=True):

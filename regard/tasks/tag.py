@@ -198,9 +198,8 @@ class Tag(Task):
 def read_tags(path: str | Path, reading: Reading) -> Tagged:
     """The sentences of a file with their tags in IOB2 where they spell entities, renamed by the label map."""
     found = to_iob2(read_tagged(path, reading.label, word=reading.text, encoding=reading.encoding))
-    if not reading.label_map:
-        return found
-    tags = [[rename_tag(tag, reading.renames) for tag in sentence] for sentence in found.tags]
+    renames = reading.renames
+    tags = [[rename_tag(tag, renames) for tag in sentence] for sentence in found.tags] if renames else found.tags
     return replace(found, tags=tags)
 
 
