@@ -178,7 +178,7 @@ def learn_task(options: Namespace, out: Path, task: str, *, epochs: float, **tol
 def task_scores(folder: Path, path: Path) -> Scores:
     finetuned = load_finetuned(folder)
     scores = finetuned.evaluate(finetuned.task.read(path, Reading()))
-    return {score.metric.lower(): score.value for score in reversed(scores)}  # of two with one name, the first
+    return {score.key: score.value for score in scores}
 
 
 class Part(NamedTuple):

@@ -108,7 +108,7 @@ def finetune_one(options: Namespace, about: dict[str, Any], task: str) -> None:
     finetuned = finetune(
         model, kind, train=train, dev=dev, out=out, seed=options.seed, best=f"highest {score}", **begun
     )
-    named = {one.metric.lower(): one for one in reversed(finetuned.evaluate(finetuned.task.read(dev, Reading())))}
+    named = {one.key: one for one in finetuned.evaluate(finetuned.task.read(dev, Reading()))}
     append(
         "encoders", row=name, data="Fine-tuned", split="dev", metric=f"{task} {named[score].metric}",
         value=named[score].value, seconds=time.monotonic() - start,

@@ -126,7 +126,7 @@ def by_head(options: Namespace, row: Row, task: str, out: Path) -> float:
     told = TUNING | {"epochs": options.epochs, "seed": options.seed, "best": f"highest {score}"}
     found = finetune(model, kind, train=data, dev=dev, out=out, **begun, **told)
     scores = found.evaluate(found.task.read(dev, Reading()))
-    return {one.metric.lower(): one.value for one in reversed(scores)}[score]
+    return {one.key: one.value for one in scores}[score]
 
 
 def as_text(options: Namespace, row: Row, task: str, out: Path) -> float:

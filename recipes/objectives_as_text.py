@@ -27,7 +27,7 @@ def judged(task: str, said: list[str], wanted: list[str]) -> float:
     """The task's score of what was written.  What is no label is wrong; what is no number is taken for none."""
     if task == "STS-B":
         return pearson([number(text) for text in said], [float(text) for text in wanted]).value
-    if METRICS[task] == "f1":
+    if METRICS[task].startswith("f1 of "):
         return binary_f1(said, wanted, sorted(set(wanted))[-1]).value
     return (matthews if METRICS[task] == "matthews" else accuracy)(said, wanted).value
 

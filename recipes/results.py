@@ -23,6 +23,9 @@ REQUIRED, BAND = ("row", "data", "metric", "command"), ("low", "high", "count", 
 KINDS = ("value", "bands", "points")
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#888888")  # Okabe and Ito 2008
 MARKERS = "os^Dv"
+RENAMED = {  # what lines of earlier runs call a metric -> what it is called now
+    "F1": "f1_macro", "MRPC F1": "MRPC f1 of 1", "MRPC f1": "MRPC f1 of 1",
+}  # fmt: skip
 COSTS = ("parameters", "seconds", "flops")
 
 
@@ -68,6 +71,7 @@ def read(path: Path) -> list[Line]:
         except (ValueError, TypeError) as problem:
             raise Problem(f"{path}, line {number}: not a JSON object ({problem}); mend or remove it") from None
         _check(line, f"{path}, line {number}")
+        line["metric"] = RENAMED.get(line["metric"], line["metric"])
         key = tuple(line.get(name) for name in ("data", "split", "row", "metric", "signature", "seed"))
         newest[key] = {**line, "number": number}
     return list(newest.values())

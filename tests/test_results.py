@@ -97,6 +97,13 @@ def test_a_result_measured_again_replaces_the_one_before(tmp_path):
     assert text.index("| rnn") < text.index("| transformer")
 
 
+def test_lines_of_earlier_runs_stand_under_the_name_that_a_metric_has_now(tmp_path):
+    add(tmp_path, "rnn", 1, 30.0, metric="F1")
+    add(tmp_path, "rnn", 2, 32.0, metric="f1_macro")
+    text = page(tmp_path)
+    assert "|  | f1_macro (1) | seeds |" in text and cells(text, "rnn")[0] == "31.00 (30.00–32.00)"
+
+
 def test_numbers_computed_differently_stand_in_different_columns(tmp_path):
     add(tmp_path, "rnn", 1, 30.0)
     add(tmp_path, "rnn", 1, 20.0, signature="nrefs:1|case:mixed")

@@ -17,10 +17,14 @@ from regard.cli.options import (
     Header,
     Json,
     Label,
+    LabelColumns,
+    LabelNames,
+    LabelSeparator,
     Model,
     Second,
     SkipBad,
     Text,
+    Threshold,
     Unlabelled,
     reading,
 )
@@ -44,6 +48,10 @@ def evaluate(
     header: Header = None,
     skip_bad: SkipBad = 0,
     unlabelled: Unlabelled = None,
+    label_map: LabelNames = None,
+    label_separator: LabelSeparator = None,
+    label_columns: LabelColumns = None,
+    threshold: Threshold = None,
     beam: Annotated[int, Option(help="Translating: hypotheses kept at each step; 1: greedy.")] = 5,
     penalty: Annotated[float, Option(help="Translating: divide log-probability by length to this power.")] = 1.0,
     lowercase: Annotated[bool, Option(help="Translating: compare without regard to case.")] = False,
@@ -63,11 +71,13 @@ def evaluate(
     from regard.decoding.beam import Beam
     from regard.tasks.measuring import Measuring
 
-    how = reading(text, second, label, choices, header, skip_bad, unlabelled, encoding)
+    how = reading(
+        text, second, label, choices, header, skip_bad, unlabelled, encoding, label_map, label_separator, label_columns
+    )
     measuring = Measuring(longest, stride, streams)
     scored = run(
         model, files, Beam(beam, penalty), lowercase=lowercase, reading=how, measuring=measuring, memory=memory,
-        device=device,
+        threshold=threshold, device=device,
     )  # fmt: skip
     if out:
         write_file(out, "".join(f"{line}\n" for line in scored.written()).encode())
@@ -84,6 +94,7 @@ def probe(
     test: Annotated[Path | None, Option(help="To score on; by default a quarter of the examples.")] = None,
     layers: Annotated[list[str] | None, Option(help="Layers to read; several times, `learned mix`, or `all`.")] = None,
     limit: Annotated[int | None, Option(help="Use the first so many examples.", min=4)] = None,
+    label_map: LabelNames = None,
     seed: Annotated[int, Option(help="Of the split.")] = 0,
     device: Device = None,
 ) -> None:
@@ -100,7 +111,8 @@ def probe(
         raise UsageProblem(f"a window of {window} is for word vectors: an encoder reads whole sentences; leave it out")
     read = StaticReader(Vectors.read(vectors), window) if vectors else str(model)
     chosen = [*CHOICES, LEARNED] if layers == ["all"] else layers or ["last"]
-    for one in run(read, task, train, test, layers=chosen, limit=limit, seed=seed, device=device):
+    how = reading(label_map=label_map)
+    for one in run(read, task, train, test, layers=chosen, limit=limit, seed=seed, reading=how, device=device):
         print(one)
 
 

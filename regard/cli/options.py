@@ -31,7 +31,9 @@ PrecisionInUse = Annotated[
 ]
 
 # of examples, columns by name or by number from 1; what is not said is guessed
-Task = Literal["classify", "pair", "similar", "regress", "choose", "tag", "answer", "reward", "image", "transcribe"]
+Task = Literal[
+    "classify", "multi-label", "pair", "similar", "regress", "choose", "tag", "answer", "reward", "image", "transcribe"
+]
 Texts = Annotated[list[str] | None, Argument(help="A text, or those that belong together; by default lines are read.")]
 File = Annotated[
     Path | None, Option(help="CSV, TSV, JSON lines, Parquet, or lines with tabs between texts; by default stdin.")
@@ -48,6 +50,22 @@ Unlabelled = Annotated[
     list[str] | None, Option(metavar="LABEL", help="Rows with this label have none; by default -1 and -; '': no such.")
 ]
 
+LabelNames = Annotated[
+    list[str] | None,
+    Option("--label-map", metavar="LABEL=NAME,...", help="What the file's labels are called here; others stay."),
+]
+LabelSeparator = Annotated[
+    str | None,
+    Option(metavar="TEXT", help="Several labels per example: what parts them in a cell. JSON lists need none."),
+]
+LabelColumns = Annotated[
+    str | None,
+    Option(metavar="COLUMN,...", help="Several labels per example: a column of 0 and 1 for each label."),
+]
+Threshold = Annotated[
+    float | None, Option(help="Multi-label: the probability from which on a label holds; by default the model's own.")
+]
+
 
 def reading(
     text: str | None = None,
@@ -58,9 +76,17 @@ def reading(
     skip_bad: int = 0,
     unlabelled: list[str] | None = None,
     encoding: str = "utf-8",
+    label_map: list[str] | None = None,
+    label_separator: str | None = None,
+    label_columns: str | None = None,
 ) -> Reading:
     nobody = UNLABELLED if unlabelled is None else tuple(name for name in unlabelled if name)
-    return Reading(text, second, label, tuple(choices or ()), header, skip_bad, nobody, encoding)
+    return Reading(
+        text, second, label, tuple(choices or ()), header, skip_bad, nobody, encoding,
+        label_map=tuple(entry for given in label_map or () for entry in given.split(",")),
+        label_separator=label_separator,
+        label_columns=tuple(name.strip() for name in (label_columns or "").split(",") if name.strip()),
+    )  # fmt: skip
 
 
 def lines_of(texts: list[str] | None, file: Path | None, encoding: str) -> Iterable[str]:

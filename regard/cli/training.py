@@ -16,6 +16,9 @@ from regard.cli.options import (
     Header,
     Kind,
     Label,
+    LabelColumns,
+    LabelNames,
+    LabelSeparator,
     Precision,
     Second,
     Settings,
@@ -194,6 +197,12 @@ def finetune(
     header: Header = None,
     skip_bad: SkipBad = 0,
     unlabelled: Unlabelled = None,
+    label_map: LabelNames = None,
+    label_separator: LabelSeparator = None,
+    label_columns: LabelColumns = None,
+    threshold: Annotated[
+        float, Option(help="Multi-label: the probability from which on a label holds.")
+    ] = FINETUNING.threshold,
     epochs: Annotated[float, Option(help="Times all is read; 0: by the number of examples.")] = FINETUNING.epochs,
     batch: Annotated[int, Option(help="Examples a step.")] = FINETUNING.batch,
     ulmfit: Annotated[
@@ -216,7 +225,9 @@ def finetune(
         float | None, Option(help="Of language modelling beside the task; by default 0.5 for GPT's kind, else 0.")
     ] = FINETUNING.language_weight,
     longest: Annotated[int, Option(help="Pieces of a row that are read.")] = FINETUNING.longest,
-    best: Annotated[str, Option(help="Which weights are, as 'highest matthews'.")] = FINETUNING.best,
+    best: Annotated[
+        str, Option(help="Which weights are the best, as 'highest f1_macro'; by any metric of the task.")
+    ] = FINETUNING.best,
     patience: Annotated[int, Option(help="Evaluations to wait for a better one; 0: any.")] = FINETUNING.patience,
     precision: Precision = "",
     launch: Launching = FINETUNING.launch,
@@ -237,7 +248,10 @@ def finetune(
 
     run(
         model, task, train=train, dev=dev, test=test or "", out=out, tokenizer=tokenizer, set=tuple(settings or ()),
-        reading=reading(text, second, label, choices, header, skip_bad, unlabelled, encoding),
+        reading=reading(
+            text, second, label, choices, header, skip_bad, unlabelled, encoding, label_map, label_separator,
+            label_columns,
+        ), threshold=threshold,
         vectors=vectors or "", epochs=epochs, batch=batch, ulmfit=ulmfit, rate=rate, schedule=schedule,
         discriminative=discriminative, unfreeze=unfreeze, warmup=warmup, weight_decay=weight_decay,
         language_weight=language_weight, longest=longest, best=best, patience=patience, precision=precision,

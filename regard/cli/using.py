@@ -27,10 +27,11 @@ from regard.cli.options import (
     Second,
     Text,
     Texts,
+    Threshold,
     lines_of,
     reading,
 )
-from regard.commands.predict import as_json
+from regard.commands.predict import CLASSIFIERS, as_json
 from regard.data.reading import Reading
 from regard.errors import UsageProblem
 
@@ -98,20 +99,29 @@ def classify(
     text: Text = None,
     second: Second = None,
     header: Header = None,
+    threshold: Threshold = None,
     json_: Json = False,
     encoding: Encoding = "utf-8",
     device: Device = None,
     precision: PrecisionInUse = "float32",
 ) -> None:
-    """Label texts, pairs of texts or pictures, each with its probability; or give them numbers."""
+    """Label texts, pairs of texts or pictures, each with its probability; or give them numbers.  A multi-label model
+    prints the labels that hold, and then every label with its probability."""
     how = reading(text, second, header=header, encoding=encoding)
-    tasks = ("classify", "pair", "similar", "regress", "reward", "image")
-    for found in predicted(tasks, model or boxed("classify"), texts, file, how, device, precision):
-        if json_:
-            print(json.dumps(as_json(found), ensure_ascii=False))
-        else:
-            row = f"{found:.4f}" if isinstance(found, float) else f"{found.label}\t{found.probability:.4f}"
-            print(f"{row}\t{found.picture}" if getattr(found, "picture", "") else row, flush=True)
+    for found in predicted(CLASSIFIERS, model or boxed("classify"), texts, file, how, device, precision, threshold):
+        print(json.dumps(as_json(found), ensure_ascii=False) if json_ else label_row(found), flush=True)
+
+
+def label_row(found: Any) -> str:
+    """What a classifier answered, with tabs between its parts."""
+    if isinstance(found, float):
+        return f"{found:.4f}"
+    if hasattr(found, "labels"):
+        ranked = sorted(found.probabilities.items(), key=lambda item: -item[1])
+        row = "\t".join([",".join(found.labels), *(f"{label} {share:.4f}" for label, share in ranked)])
+    else:
+        row = f"{found.label}\t{found.probability:.4f}"
+    return f"{row}\t{found.picture}" if getattr(found, "picture", "") else row
 
 
 @app.command()
@@ -198,6 +208,7 @@ def predicted(
     how: Reading,
     device: str | None,
     precision: PrecisionInUse,
+    threshold: float | None = None,
 ) -> Iterator[Any]:
     """The answers of a model, as they come."""
     from regard.commands.load import load_finetuned
@@ -205,7 +216,7 @@ def predicted(
 
     default_sigpipe()
     finetuned = load_finetuned(model, device, tasks, precision)
-    return predict(finetuned, inputs_of(tuple(texts or ()), file, finetuned.name, how))
+    return predict(finetuned, inputs_of(tuple(texts or ()), file, finetuned.name, how), threshold=threshold)
 
 
 @app.command()

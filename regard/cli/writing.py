@@ -22,6 +22,7 @@ from regard.cli.options import (
     Header,
     Json,
     Label,
+    LabelNames,
     Lines,
     LinesFile,
     Model,
@@ -163,6 +164,7 @@ def prompt(
     header: Header = None,
     skip_bad: SkipBad = 0,
     unlabelled: Unlabelled = None,
+    label_map: LabelNames = None,
     json_: Json = False,
     encoding: Encoding = "utf-8",
     device: Device = None,
@@ -176,7 +178,7 @@ def prompt(
         check_picture(plot)
     written = template.replace("\\n", "\n") if template else None
     how = Prompting(numbers(shots), seeds, limit, written, dict(named(verbal or [])), rank)
-    read = reading(text, second, label, choices, header, skip_bad, unlabelled, encoding)
+    read = reading(text, second, label, choices, header, skip_bad, unlabelled, encoding, label_map)
     found = run(model, task, train, test, how, reading=read, device=device)
     print(json.dumps(found.to_dict()) if json_ else "\n".join(found.lines()))
     if plot:

@@ -26,7 +26,8 @@ def count(run: LanguageRun, tokenizer: str | Path | None) -> Reader:
     reader = Reader(counted(blocks, pieces.size), pieces)
     told = corpus.lines()
     if settings.dev:
-        told += map(str, measured(reader.model, run.held_out(pieces), told_after(pieces)).scores())
+        found = measured(reader.model, run.held_out(pieces), told_after(pieces))
+        told += [*map(str, found.scores()), *found.notes()]
     print(*told, sep="\n", file=sys.stderr)
     text = " ".join(Path(path).name for path in settings.texts)
     reader.save(run.folder / "model", f"# Bigrams counted by regard\n\n- text: {text}\n- regard {__version__}\n")

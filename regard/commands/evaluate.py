@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from regard.commands.label_options import check_label_options
 from regard.commands.load import finetuned_of, load
-from regard.commands.predict import as_json
+from regard.commands.predict import as_json, with_threshold
 from regard.data.reading import Reading
 from regard.errors import UsageProblem
 
@@ -56,6 +57,7 @@ class Answered:
     scores: list[Score]
     facts: list[str]  # about the file
     answers: list[Any]
+    unseen_labels: dict[str, int] = field(default_factory=dict)  # of the file, with their counts: counted as wrong
 
     def lines(self) -> list[str]:
         return [*self.facts, *map(str, self.scores)]
@@ -64,7 +66,7 @@ class Answered:
         return [json.dumps(as_json(answer), ensure_ascii=False) for answer in self.answers]
 
     def to_dict(self) -> dict[str, Any]:
-        return {"scores": [asdict(score) for score in self.scores]}
+        return {"scores": [asdict(score) for score in self.scores], "unseen_labels": self.unseen_labels}
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ class Told:
 
     scores: list[Score]
     facts: list[str]  # about the text
+    unknown_share: float = 0.0  # of its tokens
 
     def lines(self) -> list[str]:
         return [*self.facts, *(f"{score.metric} {score.value:.4f}" for score in self.scores)]
@@ -81,7 +84,7 @@ class Told:
         return [json.dumps(asdict(score)) for score in self.scores]
 
     def to_dict(self) -> dict[str, Any]:
-        return {"scores": [asdict(score) for score in self.scores]}
+        return {"scores": [asdict(score) for score in self.scores], "unknown_share": self.unknown_share}
 
 
 def evaluate(
@@ -94,14 +97,19 @@ def evaluate(
     reading: Reading = READING,
     measuring: Measuring | None = None,
     memory: int | None = None,
+    threshold: float | None = None,
     device: str | None = None,
 ) -> Evaluation | Answered | Told:
     """Score a translator on a source file and its target file, a fine-tuned model on a file of examples, or a language
-    model on text."""
+    model on text.  `threshold` is multi-label's, by default the model's own."""
+    from regard.tasks.finetuned import Finetuned
     from regard.tasks.reader import Reader
     from regard.tasks.translate import Translator
 
     found, name = (load(model, device), str(model)) if isinstance(model, str | Path) else (model, "the model")
+    check_label_options(found.name if isinstance(found, Finetuned) else name, reading)
+    if threshold is not None and not isinstance(found, Finetuned):
+        raise UsageProblem(f"threshold={threshold}: only a multi-label classifier has one; leave it out for {name}")
     if isinstance(found, Reader) and found.tells:
         return evaluate_language(longer(found, memory), data, measuring, reading)
     counts = (1,) if not isinstance(found, Translator) else (1, 2) if found.template else (2,)
@@ -110,7 +118,7 @@ def evaluate(
         raise UsageProblem(f"{name} is scored on {what}; given were {len(data)}: {' '.join(map(str, data))}")
     if isinstance(found, Translator):
         return evaluate_translator(found, data, how, lowercase=lowercase, edges=edges, reading=reading)
-    return evaluate_answers(finetuned_of(found, name), data[0], reading)
+    return evaluate_answers(with_threshold(finetuned_of(found, name), threshold), data[0], reading)
 
 
 def evaluate_language(reader: Reader, files: Sequence[str | Path], how: Measuring | None, reading: Reading) -> Told:
@@ -120,7 +128,8 @@ def evaluate_language(reader: Reader, files: Sequence[str | Path], how: Measurin
     with TemporaryDirectory() as folder:
         text = Corpus.make(files, reader.tokenizer, Path(folder) / "text", encoding=reading.encoding, whole=True)
         found = measured(reader.model, text, told_after(reader.tokenizer), how or MEASURING)
-        return Told(found.scores(), text.lines())
+        facts = [line for line in text.lines() if not line.startswith("warning: ")]
+        return Told(found.scores(), [*facts, *found.notes()], found.unknown_share)
 
 
 def longer(reader: Reader, memory: int | None) -> Reader:
@@ -133,9 +142,15 @@ def longer(reader: Reader, memory: int | None) -> Reader:
 
 
 def evaluate_answers(finetuned: Finetuned, path: str | Path, reading: Reading) -> Answered:
-    data = finetuned.task.read(path, reading)
-    answers = finetuned.predict(finetuned.task.inputs(data))
-    return Answered(finetuned.task.score(answers, data), data.lines(), answers)
+    from regard.tasks.task import unseen_warnings
+
+    task = finetuned.task
+    data = task.read(path, reading)
+    task.check(data)  # before it is answered, not after
+    answers = finetuned.predict(task.inputs(data))
+    unseen = task.unseen(data)
+    facts = [*data.lines(), *unseen_warnings(unseen, str(path))]
+    return Answered(task.score(answers, data), facts, answers, unseen)
 
 
 def evaluate_translator(

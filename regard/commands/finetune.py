@@ -33,6 +33,7 @@ def finetune(
     """
     from regard.commands.encoders import encoder_of
     from regard.commands.finetuning_run import FinetuningRun
+    from regard.commands.label_options import check_label_options, task_for
     from regard.commands.settings import FINETUNING
     from regard.commands.vector_start import begin_from, vectors_for
     from regard.tasks.finetuned import TASKS
@@ -50,9 +51,12 @@ def finetune(
         return TranscribingRun(update(FINETUNING, told), str(model), folder).write(set, allow_changed_data)
     if task not in TASKS:
         raise UsageProblem(f"no task is called {task!r}; {did_you_mean(task, (*TASKS, IMAGE, TRANSCRIBE))}")
-    folder = Path(out) if out else Path("runs") / f"{task}-{Path(model).name}"
     told = {name: str(value) if isinstance(value, Path) else value for name, value in settings.items()}
-    run = FinetuningRun(update(FINETUNING, told), str(model), task, folder)
+    chosen = update(FINETUNING, told)
+    task = task_for(task, chosen.train, chosen.reading)
+    check_label_options(task, chosen.reading)
+    folder = Path(out) if out else Path("runs") / f"{task}-{Path(model).name}"
+    run = FinetuningRun(chosen, str(model), task, folder)
     vectors = vectors_for(run.settings.vectors, str(model), set)
     reader, config = encoder_of(model, tokenizer, set, run.settings.seed)
     begin_from(vectors, reader.model.encoder.embed, reader.tokenizer)

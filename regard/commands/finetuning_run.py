@@ -6,14 +6,14 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from regard import __version__
 from regard.commands.run_folder import claim
-from regard.commands.settings import FinetuningSettings
+from regard.commands.settings import FINETUNING, FinetuningSettings
 from regard.config import to_dict
+from regard.data.corpus import unknown_warnings
 from regard.data.framed import ExampleBatches
 from regard.data.labelled import Labelled, overlap
 from regard.data.lines import fingerprint
@@ -22,8 +22,10 @@ from regard.models import ENCODERS
 from regard.models.encoder import EncoderConfig, HeadedEncoder
 from regard.objectives.objective import Asked
 from regard.tasks.finetuned import TASKS, Finetuned, with_task
-from regard.tasks.metrics import Score
-from regard.tasks.reader import Reader
+from regard.tasks.metrics import Score, check_best
+from regard.tasks.multi_label import MultiLabel
+from regard.tasks.reader import Reader, unknown_share
+from regard.tasks.task import unseen_warnings
 from regard.tasks.transformation import with_language
 from regard.training.loop import Outcome, train
 from regard.training.parallel import here, is_first, rank_count
@@ -48,8 +50,13 @@ class FinetuningRun:
         self.train, self.dev = kind.read(s.train, s.reading), kind.read(s.dev, s.reading)
         self.test = kind.read(s.test, s.reading) if s.test else None
         self.task = kind.of(self.train)
+        if isinstance(self.task, MultiLabel):
+            self.task.threshold = s.threshold
+        elif s.threshold != FINETUNING.threshold:
+            raise UsageProblem(f"threshold={s.threshold}: only multi-label has one; leave it out for {task}")
         for data in filter(None, (self.dev, self.test)):
             self.task.check(data)  # before hours of training, not after
+        self.best = check_best(s.best or f"highest {self.task.watched}", self.task.metrics(self.dev))
 
     def go(self, reader: Reader, config: EncoderConfig, allow_changed_data: bool = False) -> Finetuned:
         settings, device = self.settings, here()
@@ -63,7 +70,8 @@ class FinetuningRun:
         if is_first():
             begun = {"name": self.model, "task": self.name, **to_dict(config)}
             claim(self.folder, {"settings": to_dict(settings), "model": begun})
-            print(*self.facts(fresh, examples.notes, training), sep="\n", file=sys.stderr, flush=True)
+            notes = [*examples.notes, *self.unknown_warnings(finetuned.reader)]
+            print(*self.facts(fresh, notes, training), sep="\n", file=sys.stderr, flush=True)
         outcome = train(
             Asked(finetuned.reader.model, objective),
             ExampleBatches(examples, settings.batch, settings.seed),
@@ -91,7 +99,7 @@ class FinetuningRun:
             steps=steps, seed=s.seed, launch=s.launch,
             precision=s.precision or ("bf16" if device.type == "cuda" else "float32"),
             report_every=min(50, every), evaluate_every=every, save_every=every, keep=1,
-            best=s.best or f"highest {self.task.watched}", patience=s.patience,
+            best=self.best, patience=s.patience,
             optimizer=self.optimizer(model, steps, per_epoch),
         )  # fmt: skip
 
@@ -113,6 +121,8 @@ class FinetuningRun:
         yield from [*self.train.lines(), *self.dev.lines()]
         if isinstance(self.train, Labelled):
             yield f"of {self.dev.source} in {self.train.source} too: {overlap(self.train, self.dev)}"
+        for data in filter(None, (self.dev, self.test)):
+            yield from unseen_warnings(self.task.unseen(data), data.source)
         yield from notes
         yield f"new, and to be learned: {', '.join(fresh)}" if fresh else "the head goes on with what it has learned"
         size, rate = self.settings.batch, training.optimizer.rate
@@ -121,6 +131,11 @@ class FinetuningRun:
             yield f"from the heads down, each part's rate is that above it over {training.optimizer.discriminative:g}"
         if training.optimizer.unfreeze:
             yield f"the heads learn first, and one more part below them every {training.optimizer.unfreeze:,} steps"
+
+    def unknown_warnings(self, reader: Reader) -> Iterator[str]:
+        """A warning for each file of whose tokens more than a few percent are unknown to the model."""
+        for data in filter(None, (self.train, self.dev, self.test)):
+            yield from unknown_warnings(unknown_share(reader, self.task.inputs(data)), data.source)
 
     def tell(self, finetuned: Finetuned) -> None:
         """How good the chosen weights are on the files that were held out."""
@@ -149,8 +164,5 @@ def usual_rate(width: int) -> float:
 
 
 def by_name(scores: list[Score]) -> dict[str, float]:
-    """Scores as the training loop has them; of two with one name, the first."""
-    found: dict[str, Any] = {}
-    for score in scores:
-        found.setdefault(score.metric.lower(), score.value)
-    return found
+    """Scores as the training loop has them."""
+    return {score.key: score.value for score in scores}

@@ -22,12 +22,13 @@ class GlueTask:
     dev: tuple[str, ...] = ("dev",)
 
 
+PARAPHRASE_F1 = "f1 of 1"  # of the label that two texts say the same
 GLUE = {
     "CoLA": GlueTask("classify", ("matthews",)),
     "SST-2": GlueTask("classify", ("accuracy",)),
-    "MRPC": GlueTask("pair", ("f1", "accuracy")),
+    "MRPC": GlueTask("pair", (PARAPHRASE_F1, "accuracy")),
     "STS-B": GlueTask("regress", ("pearson", "spearman")),
-    "QQP": GlueTask("pair", ("f1", "accuracy")),
+    "QQP": GlueTask("pair", (PARAPHRASE_F1, "accuracy")),
     "MNLI": GlueTask("pair", ("accuracy",), ("dev_matched", "dev_mismatched")),
     "QNLI": GlueTask("pair", ("accuracy",)),
     "RTE": GlueTask("pair", ("accuracy",)),
@@ -75,7 +76,7 @@ def glue(
         scores = dict[str, float]()
         for place in (dev, *others):
             told = finetuned.evaluate(finetuned.task.read(place, READING))
-            named = {score.metric.lower(): score.value for score in reversed(told)}
+            named = {score.key: score.value for score in told}
             suffix = "" if place == dev else f" ({place.name.split('.')[0].removeprefix('dev_')})"
             scores |= {f"{score}{suffix}": named[score] for score in task.scores}
         examples = len(finetuned.task.read(train, READING))

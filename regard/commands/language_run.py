@@ -73,7 +73,8 @@ class LanguageRun(PretrainingRun):
 
         def evaluate() -> dict[str, float]:
             found = measured(asked.model, dev, first, how, most=EVALUATED * s.budget)
-            return {"loss": found.loss, "bits_a_byte": found.bits_a_byte, "perplexity_a_word": found.perplexity_a_word}
+            bits = {} if found.bits_a_byte is None else {"bits_a_byte": found.bits_a_byte}
+            return {"loss": found.loss, **bits, "perplexity_a_word": found.perplexity_a_word}
 
         return evaluate
 

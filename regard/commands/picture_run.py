@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from pathlib import Path
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor
 
 from regard import __version__
+from regard.commands.label_options import check_label_options
 from regard.commands.picture_settings import AugmentSettings, PictureSettings
 from regard.commands.run_folder import claim
 from regard.config import to_dict
@@ -26,8 +28,9 @@ from regard.errors import Problem, UsageProblem
 from regard.objectives.objective import Asked
 from regard.objectives.pictured import SMALL, Pictured, Teacher
 from regard.tasks.finetuned import Finetuned
-from regard.tasks.image import Image, PictureReader
-from regard.tasks.metrics import Score
+from regard.tasks.image import Image, MultiLabelImage, PictureReader
+from regard.tasks.metrics import Score, check_best
+from regard.tasks.task import unseen_warnings
 from regard.training.loop import Outcome, train
 from regard.training.parallel import here, is_first, rank_count
 from regard.training.resume import wait_for
@@ -44,13 +47,15 @@ class PictureRun:
     def __init__(self, settings: PictureSettings, model: str, folder: Path, cache: Path | None = None):
         if not settings.train:
             raise UsageProblem("name the pictures to learn from: a folder of classes, a table, IDX files or an archive")
+        check_label_options("image", settings.reading)
         self.settings, self.model, self.folder, self.cache = settings, model, folder, cache or folder / "pictures"
         whole = reduce(add, (Image.read(path, settings.reading) for path in settings.train))
         self.task = Image.of(whole)
         self.train, self.dev = (whole, Image.read(settings.dev, settings.reading)) if settings.dev else split(whole)
         self.test = Image.read(settings.test, settings.reading) if settings.test else None
         for data in filter(None, (self.dev, self.test)):
-            self.task.wanted(data)  # a label that is not learned is told before the training, not after
+            self.task.check(data)
+        self.settings = replace(settings, best=check_best(settings.best, self.task.metrics(self.dev)))
 
     def go(
         self, finetuned: Finetuned, fresh: list[str], teacher: Finetuned | None, allow_changed_data: bool = False
@@ -71,7 +76,7 @@ class PictureRun:
             Asked(reader.model, self.objective(reader, store, teacher)),
             PictureBatches(cached, wanted, settings.batch, settings.seed, on_device=store is not None),
             training, self.folder,
-            evaluate=lambda: {score.metric.lower(): score.value for score in self.scored(reader, held)},
+            evaluate=lambda: {score.key: score.value for score in self.scored(reader, held)},
             fingerprint=f"{self.train.stamp} {self.dev.stamp}",
             allow_changed_data=allow_changed_data,
         )  # fmt: skip
@@ -104,6 +109,8 @@ class PictureRun:
     def teacher(self, teacher: Finetuned) -> Teacher:
         s, own, reader, task = self.settings, self.task.labels.names, cast(Any, teacher.reader), cast(Any, teacher.task)
         theirs = task.labels.names
+        if isinstance(task, MultiLabelImage):
+            raise Problem(f"{s.teacher} gives several labels per picture; give a teacher that gives one")
         if sorted(own) != sorted(theirs):
             some = ", ".join(sorted(set(own) ^ set(theirs))[:5])
             raise Problem(f"{s.teacher} has learned other labels than these pictures have (one lacks {some})")
@@ -128,6 +135,8 @@ class PictureRun:
     def facts(self, fresh: list[str], training: TrainingConfig) -> Iterator[str]:
         yield from [*self.train.lines(), *self.dev.lines()]
         yield f"labels: {', '.join(self.task.labels.names)}"
+        for data in filter(None, (self.dev, self.test)):
+            yield from unseen_warnings(self.task.unseen(data), data.source)
         if fresh:
             yield f"new, and to be learned: {', '.join(fresh)}"
         size, rate = self.settings.batch, training.optimizer.rate

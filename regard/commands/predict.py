@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 TOGETHER = 1024  # inputs answered at once, so that a stream of any length needs bounded memory
 TABLES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".json", ".parquet")
 KINDS: dict[str, Any] = {  # whose tables are another's
-    "similar": "pair", "tag": "classify", "answer": "pair", "reward": "classify",
+    "similar": "pair", "tag": "classify", "answer": "pair", "reward": "classify", "multi-label": "classify",
 }  # fmt: skip
+CLASSIFIERS = ("classify", "pair", "similar", "multi-label", "regress", "reward", "image")
 LEAST = {"pair": 2, "similar": 2, "answer": 2, "choose": 3}  # texts that belong together; of others one will do
 
 
@@ -32,17 +33,33 @@ def predict(
     *,
     tasks: tuple[str, ...] = (),
     precision: Precision = "float32",
+    threshold: float | None = None,
 ) -> Iterator[Any]:
-    """An answer for each input, as they come: a text, or a tuple of texts."""
-    finetuned, inputs = load_finetuned(model, device, tasks, precision), iter(inputs)
+    """An answer for each input, as they come: a text, or a tuple of texts.  `threshold` is multi-label's, by default
+    the model's own."""
+    finetuned, inputs = with_threshold(load_finetuned(model, device, tasks, precision), threshold), iter(inputs)
     while some := list(islice(inputs, TOGETHER)):
         yield from finetuned.predict(some)
 
 
-classify = partial(predict, tasks=("classify", "pair", "similar", "regress", "reward", "image"))
+classify = partial(predict, tasks=CLASSIFIERS)
 choose = partial(predict, tasks=("choose",))
 tag = partial(predict, tasks=("tag",))
 answer = partial(predict, tasks=("answer",))
+
+
+def with_threshold(finetuned: Finetuned, threshold: float | None) -> Finetuned:
+    """The same model, whose labels hold from another probability on."""
+    if threshold is None:
+        return finetuned
+    from regard.tasks.multi_label import MultiLabel, check_threshold
+
+    if not isinstance(finetuned.task, MultiLabel):
+        raise UsageProblem(
+            f"threshold={threshold}: only multi-label has one; this model was trained to {finetuned.name}"
+        )
+    task = MultiLabel(finetuned.task.labels, check_threshold(threshold))
+    return type(finetuned)(finetuned.reader, finetuned.name, task)
 
 
 def inputs_of(texts: tuple[str, ...], file: Path | None, task: str, reading: Reading) -> Iterator[Any]:

@@ -15,7 +15,7 @@ from regard.commands.load import load_reader
 from regard.commands.run_folder import claim
 from regard.commands.settings import PretrainingSettings
 from regard.config import did_you_mean, to_dict
-from regard.data.corpus import Corpus
+from regard.data.corpus import Corpus, unknown_warnings
 from regard.data.documents import read_documents
 from regard.data.pretraining import CorpusBatches, InTurn, Pairs
 from regard.data.stream import Shuffled, Streams
@@ -241,7 +241,11 @@ class PretrainingRun:
         return lambda: judged(asked, dev)
 
     def held_out(self, tokenizer: Tokenizer) -> Corpus:
-        return self.made(self.settings.dev, self.corpus.with_name(f"{self.corpus.name}-dev"), tokenizer)
+        dev = self.made(self.settings.dev, self.corpus.with_name(f"{self.corpus.name}-dev"), tokenizer)
+        if is_first():
+            for warning in unknown_warnings(dev.facts.unknown / dev.facts.tokens, "the held-out text"):
+                print(warning, file=sys.stderr, flush=True)
+        return dev
 
     def made(self, paths: Sequence[str], folder: Path, tokenizer: Tokenizer) -> Corpus:
         """The encoded text; the first rank encodes, the others wait."""

@@ -12,18 +12,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard.commands.load import load_reader
-from regard.data.labelled import read_labelled
-from regard.data.tagged import read_tagged, to_iob2
+from regard.data.labelled import LabelMap, read_examples
+from regard.data.reading import Reading
 from regard.errors import UsageProblem
 from regard.tasks.entity_metrics import entity_f1, tag_accuracy
 from regard.tasks.label_metrics import accuracy, macro_f1
 from regard.tasks.metrics import Score
+from regard.tasks.tag import read_tags
+from regard.tasks.task import unseen_warnings
 
 if TYPE_CHECKING:
     from regard.tasks.mix import Mix
     from regard.tasks.reader import Choice, Reader
     from regard.tasks.static import StaticReader
 
+READING = Reading()
 STRENGTH = 0.01  # of what holds the regression back: vectors have hundreds of numbers, examples are few
 TEST_SHARE = 0.25  # of one file, where no other is given to test on: the lectures' split
 ROOM = 2**28  # numbers, of all layers, that are kept at once to learn a mix from
@@ -55,6 +58,7 @@ def probe(
     layers: Sequence[str] = ("last",),
     limit: int | None = None,
     seed: int = 0,
+    reading: Reading = READING,
     device: str | None = None,
 ) -> list[Probed]:
     """Scores for each choice of layers; a task `classify` reads the vectors of texts, `tag` those of words.  Instead of
@@ -66,16 +70,18 @@ def probe(
     if isinstance(model, StaticReader) and list(layers) != ["last"]:
         raise UsageProblem(f"word vectors have no layers to choose from; leave out {', '.join(layers)}")
     reader = model if isinstance(model, StaticReader) else load_reader(model, device)
-    examples = PROBES[task](train, test, limit, seed)
+    examples = PROBES[task](train, test, limit, seed, reading)
     return [examples.probed(reader, choice) for choice in layers]
 
 
 class Probe(ABC):
     """Examples to learn from and examples to be tested on, and the vectors that an encoder has for them."""
 
-    def __init__(self, train: str | Path, test: str | Path | None, limit: int | None, seed: int):
+    def __init__(
+        self, train: str | Path, test: str | Path | None, limit: int | None, seed: int, reading: Reading = READING
+    ):
+        self.seed, self.reading = seed, reading
         inputs, labels = (every[:limit] for every in self.read(train))
-        self.seed = seed
         if test is None:
             known, unknown = split(len(inputs), seed)
             self.known, self.labels = [inputs[i] for i in known], [labels[i] for i in known]
@@ -83,6 +89,14 @@ class Probe(ABC):
         else:
             self.known, self.labels = inputs, labels
             self.unknown, self.wanted = self.read(test)
+            self.check(test)
+
+    def check(self, test: str | Path) -> None:
+        """Warn of labels to be tested on that are not learned; refuse a test of which none is."""
+        learned, wanted = LabelMap.of(self.flat(self.labels)), self.flat(self.wanted)
+        learned.check(wanted, str(test))
+        for warning in unseen_warnings(learned.unseen(wanted), str(test)):
+            warnings.warn(warning.removeprefix("warning: "), stacklevel=2)
 
     @abstractmethod
     def read(self, path: str | Path) -> tuple[list[Any], list[Any]]:
@@ -137,7 +151,7 @@ class Probe(ABC):
 
 class TextProbe(Probe):
     def read(self, path):
-        examples = read_labelled(path, "classify")
+        examples = read_examples(path, "classify", self.reading)
         return [text for (text,) in examples.texts], examples.labels
 
     def vectors(self, reader, inputs, layers):
@@ -154,9 +168,8 @@ class WordProbe(Probe):
     entities = False  # are words tagged as the beginnings and insides of entities?
 
     def read(self, path):
-        tagged = read_tagged(path)
-        if tagged.scheme != "none":
-            tagged, self.entities = to_iob2(tagged), True
+        tagged = read_tags(path, self.reading)
+        self.entities = self.entities or tagged.scheme != "none"
         return tagged.words, tagged.tags
 
     def vectors(self, reader, inputs, layers):

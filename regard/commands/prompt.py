@@ -107,32 +107,36 @@ def prompt(
     device: str | None = None,
 ) -> Prompted:
     """The accuracy on a test file, each example preceded by as many of a training file as are asked for."""
+    from regard.commands.label_options import check_label_options
     from regard.data.labelled import LabelMap
     from regard.tasks.in_context import FIELDS, TEMPLATES, InContext, Template, check_verbal, examples_of
+    from regard.tasks.task import unseen_warnings
 
     if task not in TEMPLATES:
         raise UsageProblem(f"{task!r} is no task for prompts; {did_you_mean(task, TEMPLATES)}")
+    check_label_options(task, reading)
     template = Template(how.template or TEMPLATES[task], FIELDS[task])
     known, asked = read(train, task, reading), read(test, task, reading)
     labels = LabelMap.of(known.labels)
     if task != "choose":
         check_verbal(how.verbal, labels)
+        labels.check(asked.labels, asked.source)
     elif how.verbal:
         raise UsageProblem("choices say themselves: leave out what labels are called")
     shown, tested = (examples_of(data, task, labels, how.verbal) for data in (known, asked))
     tested = some_of(tested, how.limit)
     answering = InContext(load_writer(model, device), template, how.rank)
     rows = [tried(answering, shown, tested, shots, how.seeds, balanced=task != "choose") for shots in how.shots]
-    chance = 100 * statistics.fmean(1 / len(example.options) for example in tested)
-    return Prompted(rows, chance, len(tested), facts(known, asked))
+    chance = 100 * statistics.fmean((example.right >= 0) / len(example.options) for example in tested)
+    unseen = unseen_warnings(labels.unseen(asked.labels), asked.source) if task != "choose" else []
+    return Prompted(rows, chance, len(tested), [*facts(known, asked), *unseen])
 
 
 def read(path: str | Path, task: str, reading: Reading) -> Labelled:
-    from regard.data.labelled import Columns, read_labelled
+    from regard.data.labelled import read_examples
 
-    kinds: Any = {"header": reading.header, "skip_bad": reading.skip_bad, "unlabelled": reading.unlabelled}
     kind: Any = task
-    return read_labelled(path, kind, Columns.of(reading), encoding=reading.encoding, **kinds)
+    return read_examples(path, kind, reading)
 
 
 def facts(known: Labelled, asked: Labelled) -> list[str]:

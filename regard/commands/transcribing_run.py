@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from regard.commands.finetuning_run import FinetuningRun, by_name
+from regard.commands.label_options import check_label_options
 from regard.commands.listeners import listener_of
 from regard.commands.run_folder import claim
 from regard.commands.settings import FinetuningSettings
@@ -23,6 +24,7 @@ from regard.models import SOUND
 from regard.objectives.objective import Asked
 from regard.tasks.finetuned import Finetuned
 from regard.tasks.listener import Listener
+from regard.tasks.metrics import check_best
 from regard.tasks.transcribe import Transcribe, with_letters
 from regard.text.letters import Letters
 from regard.training.loop import train
@@ -40,6 +42,7 @@ class TranscribingRun(FinetuningRun):
     def __init__(self, settings: FinetuningSettings, model: str, folder: Path):
         if not settings.train or not settings.dev:
             raise UsageProblem("fine-tuning needs train=FILE to learn from and dev=FILE to choose the best weights by")
+        check_label_options(TRANSCRIBE, settings.reading)
         settings = replace(settings, best=settings.best or f"lowest {Transcribe.watched}")
         self.settings, self.model, self.name, self.folder = settings, model, TRANSCRIBE, folder
         read = Transcribe.read
@@ -54,6 +57,7 @@ class TranscribingRun(FinetuningRun):
         heard: Any = finetuned.reader
         heard.model.to(device)
         self.task = finetuned.task
+        self.best = check_best(settings.best, self.task.metrics(self.dev))
         if is_first():
             begun = {"name": self.model, "task": self.name, **to_dict(config)}
             claim(self.folder, {"settings": to_dict(settings), "model": begun})

@@ -29,12 +29,13 @@ from regard.data.sentences import sentences
 from regard.data.whole import LineEncoder, Text, whole_texts
 from regard.errors import Problem
 from regard.text.tokenizer import Tokenizer
-from regard.text.vocabulary import UNKNOWNS
+from regard.text.vocabulary import unknown_ids
 
 FACTS, SENTENCES, DOCUMENTS = "corpus.json", "sentences.npy", "documents.npy"
 VERSION = 1  # of the files, and of how text is cut into sentences: another one encodes anew
 SHARD = 64 * 2**20  # tokens a file
 TOGETHER = 2**20  # characters encoded at once
+UNKNOWN_WORDS = 0.02  # the share of unknown tokens that deserves a warning, where words may be tokens; else
 UNKNOWN = 0.01  # the share of unknown pieces,
 SMALL = 1_000_000  # the tokens of a corpus,
 BRIEF = 32  # and the tokens of a document on average, that deserve a warning
@@ -53,6 +54,7 @@ class Facts:
     documents: int
     words: int = 0  # of text that is encoded whole; the end of a line counts as one
     bytes: int = 0  # of the same
+    unknown_bytes: int | None = None  # of the same: the bytes that unknown tokens stand for; None: not counted
 
 
 class Corpus:
@@ -120,7 +122,8 @@ class Corpus:
         if facts.bytes:
             return [
                 f"{facts.bytes:,} bytes, {facts.words:,} words, {facts.tokens:,} tokens "
-                f"({facts.unknown / facts.tokens:.2%} unknown); shards: {len(self._shards)}"
+                f"({facts.unknown / facts.tokens:.2%} unknown); shards: {len(self._shards)}",
+                *unknown_warnings(facts.unknown / facts.tokens, "the text"),
             ]
         return [
             f"{facts.documents:,} documents, {facts.sentences:,} sentences, {facts.tokens:,} tokens "
@@ -178,7 +181,8 @@ class Writer:
         self.kind: Literal["uint16", "uint32"] = "uint16" if tokenizer.size <= 2**16 else "uint32"
         self.folder, self.shard = folder, shard
         self.tokens = self.unknown = self.shards = self.words = self.bytes = 0
-        self._unknown = [id for name in UNKNOWNS if (id := tokenizer.special(name)) is not None]
+        self.unknown_bytes: int | None = None
+        self._unknown = unknown_ids(tokenizer)
         self._document = -1  # the one that was written last
         self._ids = self._next_shard()
         self._sentences, self._documents = (Growing(folder / name, "int64") for name in (SENTENCES, DOCUMENTS))
@@ -200,7 +204,7 @@ class Writer:
         counts = self.tokens, self.unknown, self._sentences.count, self._documents.count, self.words, self.bytes
         self._documents.append(np.array([self._sentences.count]))
         self._sentences.append(np.array([self.tokens]))
-        return Facts(mark, self.kind, self.shard, *counts)
+        return Facts(mark, self.kind, self.shard, *counts, unknown_bytes=self.unknown_bytes)
 
     def close(self) -> None:
         for file in (self._ids, self._sentences, self._documents):
@@ -233,13 +237,29 @@ def _write(documents: Iterable[Iterable[str]], tokenizer: Tokenizer, folder: Pat
 def _write_whole(texts: Iterable[Text], tokenizer: Tokenizer, folder: Path, mark: str, shard: int) -> None:
     encoder = LineEncoder(tokenizer)
     with closing(Writer(folder, tokenizer, shard)) as writer:
+        unknown_bytes = 0
         for text in texts:
+            before = writer.unknown
             writer.add([text.document], [encoder(text)])
             writer.words, writer.bytes = writer.words + text.words, writer.bytes + text.bytes
+            if writer.unknown > before:
+                parts = encoder.unknown(text)
+                writer.unknown, unknown_bytes = before + len(parts), unknown_bytes + sum(map(size_of, parts))
+        writer.unknown_bytes = unknown_bytes
         facts = writer.end(mark)
     if not facts.tokens:
         raise Problem("there is no text to learn from: the files are empty")
     write_file(folder / FACTS, json.dumps(to_dict(facts), indent=2).encode())
+
+
+def size_of(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def unknown_warnings(share: float, what: str) -> list[str]:
+    """A warning, if more than a few percent of the tokens of some text are unknown."""
+    told = f"warning: {share:.1%} of the tokens of {what} are unknown: use a vocabulary of such text, or a larger one"
+    return [told] if share > UNKNOWN_WORDS else []
 
 
 def _together(documents: Iterable[Iterable[str]]) -> Iterator[tuple[list[int], list[str]]]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import sys
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, isfinite
 from pathlib import Path
 from typing import Literal
@@ -34,6 +35,7 @@ ANSWERS = "label answer answer_key answerkey gold_label gold correct"
 CHOICE = re.compile(r"(?:ending|choice|option|answer|alternative|solution|sol)_?(\d+)")
 CHOICES = "endings choices options alternatives candidates"
 
+SHOWN = 10  # labels that a message names
 SAMPLE = 1000  # rows that are looked at where no names say what the columns hold
 
 
@@ -122,6 +124,22 @@ class LabelMap:
                 raise Problem(f"{place(number)}: the label {label!r} did not occur in training; {hint}")
         return [known[label] for label in labels]
 
+    def unseen(self, labels: Iterable[str]) -> dict[str, int]:
+        """How often each label occurs that is none of these, the most frequent first."""
+        known = set(self.names)
+        return dict(Counter(label for label in labels if label not in known).most_common())
+
+    def check(self, labels: Iterable[str], source: str) -> None:
+        """Refuse labels of which none is one of these: they have other names, or are of another task."""
+        given = LabelMap.of(labels)
+        if given.names and not set(given.names) & set(self.names):
+            some = zip(given.names[:SHOWN], self.names, strict=False)
+            pairs = ",".join(f"{one}={other}" for one, other in some)
+            raise Problem(
+                f"{source}: none of its labels ({_some(given.names)}) is one of the model's ({_some(self.names)}). "
+                f"Say which is which, such as --label-map {pairs}, or give another file."
+            )
+
 
 @dataclass(frozen=True)
 class Overlap:
@@ -150,6 +168,15 @@ def read_labelled(
     a blank label, or for regression one that is no number, is a bad row, of which `skip_bad` may be left out."""
     table = read_table(path, encoding, header=header, skip_bad=skip_bad)
     return label_table(table, kind, columns, skip_bad=skip_bad, unlabelled=unlabelled)
+
+
+def read_examples(path: str | Path, kind: Kind, reading: Reading) -> Labelled:
+    """The examples of a file, read as `reading` says, with labels renamed by its label map."""
+    r = reading
+    kinds = {"header": r.header, "skip_bad": r.skip_bad, "unlabelled": r.unmapped}
+    found = read_labelled(path, kind, Columns.of(r), encoding=r.encoding, **kinds)  # type: ignore[arg-type]
+    renames = r.renames
+    return replace(found, labels=[renames.get(label, label) for label in found.labels]) if renames else found
 
 
 def label_table(
@@ -348,6 +375,10 @@ def _ordinal(label: str) -> int:
     if re.fullmatch("[A-Z]", label):
         return ord(label) - ord("A")
     return int(label) if label.isdecimal() else -1
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:SHOWN]) + ", ..." * (len(names) > SHOWN)
 
 
 def _order(label: str) -> tuple[float, str]:

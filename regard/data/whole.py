@@ -10,6 +10,7 @@ from regard.data.documents import kind_of, read_documents
 from regard.data.lines import read_lines
 from regard.errors import UsageProblem
 from regard.text.tokenizer import Tokenizer
+from regard.text.vocabulary import UNKNOWNS, unknown_ids
 
 TOGETHER = 2**18  # characters of a block
 
@@ -72,5 +73,22 @@ class LineEncoder:
         last = [self.tokenizer.end] if text.ends else []
         if self.keeps_lines:
             return self.tokenizer.encode("".join(text.lines)) + last
-        rows = self.tokenizer.encode_batch([line.removesuffix("\n") for line in text.lines])
+        rows = self.tokenizer.encode_batch(self.texts(text))
         return [id for row in rows for id in (*row, self.tokenizer.end)] + last
+
+    def texts(self, text: Text) -> list[str]:
+        """What is encoded at once: the block, or each of its lines without its end."""
+        return ["".join(text.lines)] if self.keeps_lines else [line.removesuffix("\n") for line in text.lines]
+
+    def unknown(self, text: Text) -> list[str]:
+        """The parts of a text that are read as unknown.  Text that spells the unknown token itself, as prepared corpora
+        do, is none of them: what is read is what stands there."""
+        ids, texts = unknown_ids(self.tokenizer), self.texts(text)
+        if not ids:
+            return []
+        return [
+            part
+            for given, (row, spans) in zip(texts, self.tokenizer.encode_spans_batch(texts), strict=True)
+            for id, (begin, end) in zip(row, spans, strict=True)
+            if id in ids and (part := given[begin:end]) not in UNKNOWNS
+        ]

@@ -24,7 +24,7 @@ from regard.text.spelled import Spelled
 
 T = TypeVar("T")
 Model = Reader | Finetuned | Translator
-CLASSIFIERS = ("classify", "pair", "similar", "regress", "reward")
+CLASSIFIERS = ("classify", "pair", "similar", "multi-label", "regress", "reward")
 ON_CPU, ON_GPU = 4096, 16_384  # tokens computed together: a processor's caches hold few, a GPU is idle with few
 RENEWED = 2**20  # tokens after which a vocabulary that grows is made anew
 

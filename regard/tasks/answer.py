@@ -65,7 +65,7 @@ class Answer(Task):
 
     role = "answer"
     outputs = 2
-    watched = "f1"
+    watched = "token f1"
 
     def __init__(self, threshold: float | None = None):
         super().__init__()
@@ -143,16 +143,19 @@ class Answer(Task):
         found = dict(zip((one.id for one in asked), self.find(reader, self.inputs(asked)), strict=True))
         texts = {identity: one.text for identity, one in found.items()}
         doubts = {identity: one.no_answer for identity, one in found.items()}
-        now = score_answers(doubtful_left_out(texts, doubts, self.threshold), asked, "F1")
+        now = score_answers(doubtful_left_out(texts, doubts, self.threshold), asked, "token F1")
         best = best_threshold(texts, doubts, asked)
         if best.best.value > now.value:
             self.threshold = best.at
+
+    def metrics(self, data: Questions) -> list[str]:
+        return ["exact match", "token f1"]
 
     def score(self, answers: Sequence[Found], data: Questions) -> list[Score]:
         asked = scorable(data)
         given = {question.id: answer.text for question, answer in zip(data, answers, strict=True)}
         texts = {question.id: given[question.id] for question in asked}
-        return [score_answers(texts, asked, "exact match"), score_answers(texts, asked, "F1")]
+        return [score_answers(texts, asked, "exact match"), score_answers(texts, asked, "token F1")]
 
 
 def longest_of(reader: Reader) -> int:

@@ -18,7 +18,7 @@ from regard.data.questions import Question
 from regard.errors import Problem
 from regard.tasks.metrics import Score
 
-Metric = Literal["exact match", "F1"]
+Metric = Literal["exact match", "token F1"]  # SQuAD calls the words of an answer its tokens
 
 NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -47,7 +47,10 @@ def score_answers(predicted: Mapping[str, str], questions: Sequence[Question], m
 
 
 def best_threshold(
-    predicted: Mapping[str, str], no_answer: Mapping[str, float], questions: Sequence[Question], metric: Metric = "F1"
+    predicted: Mapping[str, str],
+    no_answer: Mapping[str, float],
+    questions: Sequence[Question],
+    metric: Metric = "token F1",
 ) -> Threshold:
     """The threshold that scores best, given the probability that each question has no answer.  `predicted` has an
     answer for all of them."""
@@ -77,7 +80,7 @@ def normalised(text: str) -> str:
 def _values(predicted: Mapping[str, str], questions: Sequence[Question], metric: Metric) -> list[float]:
     """The best value of each answer over those that are right."""
     _check_ids(predicted, "answer", questions)
-    measure = {"exact match": _exact, "F1": _f1}[metric]
+    measure = {"exact match": _exact, "token F1": _f1}[metric]
     some_impossible = any(question.impossible for question in questions)
     values = []
     for question in questions:

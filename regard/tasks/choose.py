@@ -83,6 +83,9 @@ class Choose(Task):
     def check(self, data: Labelled) -> None:
         right_choices(data)
 
+    def metrics(self, data: Labelled) -> list[str]:
+        return ["accuracy"]
+
     def score(self, answers: Sequence[Chosen], data: Labelled) -> list[Score]:
         return [accuracy([str(answer.index) for answer in answers], [str(right) for right in right_choices(data)])]
 

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.data.framed import Examples, Framed
-from regard.data.labelled import Columns, Labelled, LabelMap, numbers, read_labelled
+from regard.data.labelled import Columns, Labelled, LabelMap, numbers, read_examples, read_labelled
 from regard.data.reading import Reading
 from regard.errors import Problem, UsageProblem
 from regard.layers.pooling import mean
@@ -22,7 +22,7 @@ from regard.models.published import Published
 from regard.objectives.objective import Batch, Result
 from regard.objectives.reading import answered, counted, scores_of
 from regard.rows import Rows
-from regard.tasks.label_metrics import accuracy, binary_f1, macro_f1, matthews, pearson, spearman
+from regard.tasks.label_metrics import accuracy, binary_f1, f1_of, macro_f1, matthews, pearson, spearman
 from regard.tasks.metrics import Score
 from regard.tasks.reader import Reader
 from regard.tasks.task import Task, label_names, label_settings, row_scores, told_if_cut
@@ -53,9 +53,7 @@ class Classify(Task):
 
     @classmethod
     def read(cls, path: str | Path, reading: Reading) -> Labelled:
-        r = reading
-        kinds: dict[str, Any] = {"header": r.header, "skip_bad": r.skip_bad, "unlabelled": r.unlabelled}
-        return read_labelled(path, cls.kind, Columns.of(r), encoding=r.encoding, **kinds)
+        return read_examples(path, cls.kind, reading)
 
     @classmethod
     def of(cls, data: Labelled) -> Classify:
@@ -91,10 +89,17 @@ class Classify(Task):
         return data.texts
 
     def check(self, data: Labelled) -> None:
-        self.labels.ids(data.labels, data.place)
+        self.labels.check(data.labels, data.source)
+
+    def unseen(self, data: Labelled) -> dict[str, int]:
+        return self.labels.unseen(data.labels)
+
+    def metrics(self, data: Labelled) -> list[str]:
+        binary = [f1_of(self.labels.names[-1])] if len(self.labels) == 2 else []
+        return ["accuracy", *binary, "f1_macro", "matthews"]
 
     def score(self, answers: Sequence[Judged], data: Labelled) -> list[Score]:
-        self.check(data)  # a label that was never learned is told, not counted as a mistake
+        self.check(data)
         said = [answer.label for answer in answers]
         found = [accuracy(said, data.labels), macro_f1(said, data.labels), matthews(said, data.labels)]
         if len(self.labels) == 2:
@@ -162,6 +167,9 @@ class Regress(Task):
 
     def check(self, data: Labelled) -> None:
         numbers(data)
+
+    def metrics(self, data: Labelled) -> list[str]:
+        return ["pearson", "spearman"]
 
     def score(self, answers: Sequence[float], data: Labelled) -> list[Score]:
         wanted = numbers(data)

@@ -54,7 +54,7 @@ def found_by_kind(predicted: Tags, expected: Tags) -> dict[str, Found]:
 
 
 def entity_f1(predicted: Tags, expected: Tags) -> Score:
-    """F1 over the entities of all kinds together."""
+    """F1 over the entities of all kinds together, which is the micro average of CoNLL's conlleval and of seqeval."""
     kinds = found_by_kind(predicted, expected).values()
     found = Found(
         sum(kind.expected for kind in kinds), sum(kind.predicted for kind in kinds), sum(kind.right for kind in kinds)

@@ -17,10 +17,11 @@ from regard.tasks.answer import Answer
 from regard.tasks.choose import Choose
 from regard.tasks.classify import Classify, Pair, Regress, Similar
 from regard.tasks.metrics import Score
+from regard.tasks.multi_label import MultiLabel
 from regard.tasks.reader import LONGEST, Reader, tell_others, tokenizer_settings
 from regard.tasks.reward import Reward
 from regard.tasks.tag import Tag
-from regard.tasks.task import Task, label_names
+from regard.tasks.task import Task, is_multi_label, label_names
 from regard.tasks.transformation import made_ready
 
 TASKS: dict[str, type[Task]] = {
@@ -28,6 +29,7 @@ TASKS: dict[str, type[Task]] = {
     "pair": Pair,
     "similar": Similar,
     "regress": Regress,
+    "multi-label": MultiLabel,
     "choose": Choose,
     "tag": Tag,
     "answer": Answer,
@@ -84,6 +86,8 @@ def task_name(published: Published) -> str | None:
     named = published.theirs.get(NAME)
     if named in TASKS and TASKS[named].role in published.layout.roles:
         return named
+    if "classify" in published.layout.roles and is_multi_label(published):
+        return "multi-label"
     if "classify" in published.layout.roles and (
         published.theirs.get("problem_type") == "regression" or len(label_names(published, "classify")) == 1
     ):
@@ -114,5 +118,7 @@ def with_task(
 def goes_on(published: Published, name: str, task: Task) -> bool:
     """Whether its head has learned this task already, for the same labels."""
     if task.role not in published.layout.roles or published.theirs.get(NAME, name) != name:
+        return False
+    if is_multi_label(published) != isinstance(task, MultiLabel):  # its outputs mean something else
         return False
     return task.settings()["id2label"] == type(task).load(published).settings()["id2label"]

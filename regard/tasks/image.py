@@ -6,7 +6,7 @@ Letters: n pictures, C channels, W width, V labels.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -33,7 +33,8 @@ from regard.tasks.finetuned import NAME as TASK
 from regard.tasks.finetuned import Finetuned
 from regard.tasks.label_metrics import accuracy, macro_f1, matthews
 from regard.tasks.metrics import Score
-from regard.tasks.task import label_names, label_settings
+from regard.tasks.multi_label import DEFAULT_THRESHOLD, JudgedLabels, judged_labels
+from regard.tasks.task import is_multi_label, label_names, label_settings
 
 TOGETHER = 64  # pictures of a batch in use; a GPU takes more
 ON_A_GPU = 1024
@@ -134,6 +135,13 @@ class JudgedPicture(Judged):
     picture: str = ""  # its path, where it has one
 
 
+@dataclass(frozen=True)
+class JudgedPictureLabels(JudgedLabels):
+    """The labels that hold of a picture, and how probable every label is."""
+
+    picture: str = ""  # its path, where it has one
+
+
 def name_of(given: Given) -> str:
     return "" if isinstance(given, np.ndarray) else str(given)
 
@@ -149,7 +157,9 @@ class Image:
 
     @classmethod
     def read(cls, path: str | Path, reading: Reading) -> Gallery:
-        return read_gallery(path, reading)
+        found = read_gallery(path, replace(reading, unlabelled=reading.unmapped))
+        renames = reading.renames
+        return replace(found, labels=[renames.get(label, label) for label in found.labels]) if renames else found
 
     @classmethod
     def of(cls, data: Gallery) -> Image:
@@ -163,20 +173,20 @@ class Image:
         return cls(LabelMap(label_names(published, "classify")))
 
     def settings(self) -> dict[str, Any]:
-        return label_settings(self.labels.names)
+        return {**label_settings(self.labels.names), "problem_type": "single_label_classification"}
 
     def wanted(self, data: Gallery) -> np.ndarray:  # (n,)
         """The number of each picture's label; one that was never learned is refused."""
         return np.array(self.labels.ids(data.labels, data.place), np.int64)
 
-    def predict(self, reader: PictureReader, inputs: Sequence[Given]) -> list[JudgedPicture]:
+    def predict(self, reader: PictureReader, inputs: Sequence[Given]) -> list[Any]:
         if not len(inputs):
             return []
         names = inputs.gallery.names if isinstance(inputs, Shown) else [name_of(given) for given in inputs]
         return self.judged(reader.scores(inputs), names)
 
-    def judged(self, scores: Tensor, names: Sequence[str]) -> list[JudgedPicture]:  # (n, V)
-        found = []
+    def judged(self, scores: Tensor, names: Sequence[str]) -> list[Any]:  # (n, V)
+        found = list[Any]()
         for shares, name in zip(scores.float().softmax(-1).tolist(), names, strict=True):
             best = max(range(len(shares)), key=shares.__getitem__)
             named = dict(zip(self.labels.names, shares, strict=True))
@@ -186,17 +196,42 @@ class Image:
     def inputs(self, data: Gallery) -> Shown:
         return Shown(data)
 
+    def check(self, data: Gallery) -> None:
+        """Refuse pictures of which none has a label that was learned."""
+        self.labels.check(data.labels, data.source)
+
+    def unseen(self, data: Gallery) -> dict[str, int]:
+        return self.labels.unseen(data.labels)
+
+    def metrics(self, data: Gallery) -> list[str]:
+        return ["accuracy", "f1_macro", "matthews"]
+
     def score(self, answers: Sequence[Judged], data: Gallery) -> list[Score]:
-        self.wanted(data)
+        self.check(data)
         said = [answer.label for answer in answers]
         return [accuracy(said, data.labels), macro_f1(said, data.labels), matthews(said, data.labels)]
+
+
+class MultiLabelImage(Image):
+    """Any number of labels for a picture, as a folder that was published has learned to give.  It is not trained here,
+    and files of pictures have one label each, so that there is nothing to score it by."""
+
+    def judged(self, scores: Tensor, names: Sequence[str]) -> list[Any]:  # (n, V)
+        every = judged_labels(scores, self.labels.names, DEFAULT_THRESHOLD)
+        return [
+            JudgedPictureLabels(one.labels, one.probabilities, name) for one, name in zip(every, names, strict=True)
+        ]
+
+    def check(self, data: Gallery) -> None:
+        raise Problem(f"{data.source} has one label per picture, and the model gives several; it cannot be scored here")
 
 
 def seen(reader: PictureReader) -> PictureReader | Finetuned:
     """The model with its task, if its folder carries a head that labels pictures."""
     if "classify" not in reader.published.layout.roles:
         return reader
-    return labelling(reader, Image.load(reader.published))
+    kind = MultiLabelImage if is_multi_label(reader.published) else Image
+    return labelling(reader, kind.load(reader.published))
 
 
 def labelling(reader: PictureReader, task: Image) -> Finetuned:
@@ -216,7 +251,7 @@ def with_labels(reader: PictureReader, task: Image, config: Any, *, taught: bool
     known = Image.load(published).labels if "classify" in published.layout.roles else None
     roles = roles_of(str(published.theirs.get("model_type")), taught or "taught" in published.layout.roles)
     settings = {**task.settings(), TASK: NAME}
-    same = known == task.labels
+    same = known == task.labels and not is_multi_label(published)
     changed, fresh = with_heads(published, roles, len(task.labels), config=config, settings=settings, same=same)
     return labelling(PictureReader(changed, reader.preprocessor), task), fresh
 

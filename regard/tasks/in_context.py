@@ -26,6 +26,7 @@ TEMPLATES = {
 }
 FIELDS = {"classify": ("text",), "pair": ("text", "second"), "choose": ("text",)}
 BETWEEN = "\n\n"  # examples
+UNSEEN = -1  # the right answer, where none of the options is right
 NOTHING = "N/A"  # a text without content
 
 
@@ -120,7 +121,8 @@ def examples_of(data: Labelled, task: str, labels: LabelMap, verbal: Mapping[str
         every = zip(data.texts, right_choices(data), strict=True)
         return [Example({"text": text}, tuple(choices), right) for (text, *choices), right in every]
     options = tuple(verbal.get(name, name) for name in labels.names)
-    ids = labels.ids(data.labels, data.place)
+    known = {name: number for number, name in enumerate(labels.names)}
+    ids = [known.get(label, UNSEEN) for label in data.labels]
     return [
         Example(dict(zip(FIELDS[task], texts, strict=False)), options, right)
         for texts, right in zip(data.texts, ids, strict=True)

@@ -44,6 +44,11 @@ def confusion(predicted: Sequence[str], expected: Sequence[str]) -> Confusion:
     return Confusion(labels.names, np.bincount(cells, minlength=len(ids) ** 2).reshape(len(ids), len(ids)))
 
 
+def f1_of(label: str) -> str:
+    """What the F1 of one label is called."""
+    return f"f1 of {label}"
+
+
 def accuracy(predicted: Sequence[str], expected: Sequence[str]) -> Score:
     table = confusion(predicted, expected)
     right = int(table.right.sum())
@@ -54,13 +59,13 @@ def macro_f1(predicted: Sequence[str], expected: Sequence[str]) -> Score:
     """The mean of the F1 of each label that was expected or predicted."""
     table = confusion(predicted, expected)
     each = ", ".join(f"{label} {100 * value:.2f}" for label, value in zip(table.labels, table.f1, strict=True))
-    return Score("F1", 100 * float(table.f1.mean()), f"average:macro|labels:{len(table.labels)}", each)
+    return Score("f1_macro", 100 * float(table.f1.mean()), f"average:macro|labels:{len(table.labels)}", each)
 
 
 def micro_f1(predicted: Sequence[str], expected: Sequence[str]) -> Score:
     """F1 of all decisions together, which is the accuracy where each example has one label."""
     score = accuracy(predicted, expected)
-    return Score("F1", score.value, f"average:micro|{score.signature}", score.detail)
+    return Score("f1_micro", score.value, f"average:micro|{score.signature}", score.detail)
 
 
 def binary_f1(predicted: Sequence[str], expected: Sequence[str], positive: str) -> Score:
@@ -69,7 +74,32 @@ def binary_f1(predicted: Sequence[str], expected: Sequence[str], positive: str) 
     both = sum(said == was == positive for said, was in zip(predicted, expected, strict=True))
     said, was = sum(label == positive for label in predicted), sum(label == positive for label in expected)
     value = 200 * both / (said + was) if said + was else 0.0
-    return Score("F1", value, f"positive:{positive}", f"{was} expected, {said} predicted, {both} of them right")
+    return Score(f1_of(positive), value, f"positive:{positive}", _counts(was, said, both))
+
+
+def f1_of_sets(predicted: np.ndarray, expected: np.ndarray, labels: Sequence[str]) -> list[Score]:
+    """F1 where an example has any number of labels: of all decisions, the mean over labels, and of each label.  Both
+    are (examples, labels), of truth values; a label that was neither expected nor predicted has 0."""
+    _check(predicted, expected)
+    both, said, was = (predicted & expected).sum(0), predicted.sum(0), expected.sum(0)  # (labels,) each
+    each = 200 * both / np.maximum(said + was, 1)
+    micro, signature = 200 * both.sum() / max((said + was).sum(), 1), f"labels:{len(labels)}"
+    found = [
+        Score("f1_micro", float(micro), f"average:micro|{signature}", _counts(was.sum(), said.sum(), both.sum())),
+        Score("f1_macro", float(each.mean()), f"average:macro|{signature}", f"{len(expected)} examples"),
+    ]
+    for number, name in enumerate(labels):
+        counts = _counts(was[number], said[number], both[number])
+        found.append(Score(f1_of(name), float(each[number]), f"positive:{name}", counts))
+    return found
+
+
+def exact_sets(predicted: np.ndarray, expected: np.ndarray) -> Score:  # (examples, labels) both
+    """The share of examples all of whose labels are right, and no others."""
+    _check(predicted, expected)
+    right = int((predicted == expected).all(1).sum())
+    signature = f"unit:example|labels:{expected.shape[1]}"
+    return Score("exact match", 100 * right / len(expected), signature, f"{right} of {len(expected)}")
 
 
 def matthews(predicted: Sequence[str], expected: Sequence[str]) -> Score:
@@ -89,6 +119,10 @@ def pearson(predicted: Sequence[float], expected: Sequence[float]) -> Score:
 def spearman(predicted: Sequence[float], expected: Sequence[float]) -> Score:
     """How nearly predictions are in the order of what was expected; equal numbers share their mean rank."""
     return _correlation("Spearman", _ranks(_numbers(predicted, "predicted")), _ranks(_numbers(expected, "expected")))
+
+
+def _counts(expected: int, predicted: int, right: int) -> str:
+    return f"{expected} expected, {predicted} predicted, {right} of them right"
 
 
 def _correlation(metric: str, predicted: np.ndarray, expected: np.ndarray) -> Score:

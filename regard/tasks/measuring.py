@@ -1,7 +1,8 @@
 """How well a language model tells text: loss, perplexity a token and a word, bits a byte.
 
 Words and bytes are those of the text, whatever the vocabulary cuts it into, so that models with different vocabularies
-can stand in one table.
+can stand in one table.  To say that a word is unknown is easier than to say which it is: in bits a byte, unknown text
+is spelled out too, byte by byte, where each byte and the end of a word are equally probable.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.data.batches import tensor_of
-from regard.data.corpus import Corpus
+from regard.data.corpus import UNKNOWN_WORDS, Corpus
 from regard.errors import UsageProblem
 from regard.layers.longest import longest_row
 from regard.rows import Rows, Tokens
@@ -26,6 +27,7 @@ from regard.text.tokenizer import Tokenizer
 from regard.text.vocabulary import ENDS
 
 AT_ONCE = 8192  # tokens whose logits are computed together
+SPELLING_BITS = math.log2(257)  # of a byte, or of the end of a word, of which all are as probable
 SEGMENT = 512  # tokens read at a time, where there is no end to a row
 
 
@@ -37,6 +39,8 @@ class Measured:
     tokens: int
     words: int
     bytes: int
+    unknown: int = 0  # tokens that stand for text which the vocabulary does not have,
+    unknown_bytes: int | None = 0  # and the bytes of that text; None: they were not counted
 
     @property
     def loss(self) -> float:
@@ -47,8 +51,16 @@ class Measured:
         return raised(self.total / self.words)
 
     @property
-    def bits_a_byte(self) -> float:
-        return self.total / self.bytes / math.log(2)
+    def bits_a_byte(self) -> float | None:
+        """With unknown text spelled out; None where its bytes were not counted, for without them it is no measure."""
+        if self.unknown and self.unknown_bytes is None:
+            return None
+        spelled = (self.unknown + (self.unknown_bytes or 0)) * SPELLING_BITS
+        return (self.total / math.log(2) + spelled) / self.bytes
+
+    @property
+    def unknown_share(self) -> float:
+        return self.unknown / self.tokens
 
     def scores(self) -> list[Score]:
         values = {
@@ -58,7 +70,20 @@ class Measured:
             "bits a byte": self.bits_a_byte,
         }
         facts = f"{self.tokens:,} tokens, {self.words:,} words, {self.bytes:,} bytes"
-        return [Score(name, value, facts, "") for name, value in values.items()]
+        facts += f", {self.unknown:,} tokens unknown" if self.unknown else ""
+        return [Score(name, value, facts, "") for name, value in values.items() if value is not None]
+
+    def notes(self) -> list[str]:
+        """What a person should know who compares the numbers."""
+        if not self.unknown:
+            return []
+        share = f"{self.unknown_share:.1%} of the tokens are unknown to the model"
+        if self.bits_a_byte is None:
+            return [f"bits a byte n/a: {share}, and their bytes were not counted; encode the text anew"]
+        spelled = f"bits a byte: {share}, and are spelled out at {SPELLING_BITS:.2f} bits per byte"
+        if self.unknown_share <= UNKNOWN_WORDS:
+            return [spelled]
+        return [spelled, f"warning: {share}: loss and perplexities compare with those of the same vocabulary alone"]
 
 
 def raised(loss: float) -> float:
@@ -103,7 +128,8 @@ def measured(
             total += F.cross_entropy(model.logits(some).float(), words, reduction="sum").item()
         told += len(wanted)
     share = count / facts.tokens
-    return Measured(total, told, round(facts.words * share), round(facts.bytes * share))
+    sizes = [size and round(size * share) for size in (facts.words, facts.bytes, facts.unknown, facts.unknown_bytes)]
+    return Measured(total, told, *sizes)  # type: ignore[arg-type]
 
 
 def told_after(tokenizer: Tokenizer) -> int | None:

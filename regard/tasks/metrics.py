@@ -21,8 +21,24 @@ class Score:
     signature: str  # how it was computed
     detail: str
 
+    @property
+    def key(self) -> str:
+        """The name of the metric in training logs and in `best`: in lower case, but for the label it is of."""
+        name, of, label = self.metric.partition(" of ")
+        return f"{name.lower()}{of}{label}"
+
     def __str__(self) -> str:
         return f"{self.metric} {self.value:.2f} ({self.signature})"
+
+
+def check_best(best: str, keys: Sequence[str]) -> str:
+    """`best`, such as "highest accuracy", with its metric spelled as the evaluation spells it; one that the evaluation
+    does not give is refused."""
+    which, _, name = best.partition(" ")
+    found = [key for key in keys if key == name] or [key for key in keys if key.lower() == name.lower()]
+    if name and not found:
+        raise UsageProblem(f"best={best!r}: no metric here is called {name!r}; there are: {', '.join(keys)}")
+    return f"{which} {found[0]}" if name else best
 
 
 @dataclass(frozen=True)

@@ -28,12 +28,14 @@ from regard.tasks.pooling import MEAN, Pooling, declared
 from regard.text.published import load_tokenizer
 from regard.text.spelled import Spelled
 from regard.text.tokenizer import SETTINGS, Tokenizer
+from regard.text.vocabulary import unknown_ids
 
 BUDGET = 16_384  # tokens of a batch
 # likewise on a CPU, whose caches are to hold them from one layer to the next; with twice as many, memory is also asked
 # of the system anew at every layer, which takes a seventh of the time in float32 and a quarter in int8
 CACHED = 1024
 PORTION = 2048  # texts that are cut into pieces while a GPU reads those before them
+SAMPLE = 1000  # inputs whose unknown tokens are counted
 LONGEST = "model_max_length"  # what everyone's tokenizer_config.json calls the most pieces that are read
 Choice = Callable[[list[Tensor]], Tensor]  # of the layers, what was embedded first: (N, W) or wider
 CHOICES: dict[str, Choice] = {
@@ -235,3 +237,13 @@ def tell_others(reader: Reader) -> None:
 
 def tokenizer_settings(tokenizer: Tokenizer) -> dict[str, Any]:
     return json.loads(tokenizer.files()[SETTINGS])
+
+
+def unknown_share(reader: Reader, inputs: Sequence[Any]) -> float:
+    """How many of the tokens of inputs (a text each, or texts that belong together) are unknown; of a sample."""
+    unknown = set(unknown_ids(reader.tokenizer))
+    if not unknown:
+        return 0.0
+    sample = inputs[:: len(inputs) // SAMPLE + 1]
+    rows = reader.reading.encode_batch([one if isinstance(one, str) else " ".join(one) for one in sample])
+    return sum(id in unknown for row in rows for id in row) / max(sum(map(len, rows)), 1)

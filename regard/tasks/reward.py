@@ -76,6 +76,9 @@ class Reward(Task):
         """Both texts of each pair, the chosen one first."""
         return [(prompt, text) for prompt, *texts in data.pairs for text in texts]
 
+    def metrics(self, data: Preferences) -> list[str]:
+        return ["accuracy", "margin"]
+
     def score(self, answers: Sequence[float], data: Preferences) -> list[Score]:
         pairs = np.asarray(answers).reshape(-1, 2)
         right = int((pairs[:, 0] > pairs[:, 1]).sum())

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import accumulate, chain
 from pathlib import Path
@@ -105,7 +105,7 @@ class Tag(Task):
 
     @classmethod
     def read(cls, path: str | Path, reading: Reading) -> Tagged:
-        return to_iob2(read_tagged(path, reading.label, word=reading.text, encoding=reading.encoding))
+        return read_tags(path, reading)
 
     @classmethod
     def of(cls, data: Tagged) -> Tag:
@@ -165,20 +165,58 @@ class Tag(Task):
         return data.words
 
     def check(self, data: Tagged) -> None:
-        tag_ids(LabelMap.of(iob2_tags(self.labels.names)) if self.spells else self.labels, data)
+        """Where tags spell entities, their kinds are compared: every file has words outside entities."""
+        if self.spells and data.scheme != "none":
+            LabelMap.of(entity_kinds(self.labels.names)).check(entity_kinds(tags_in(data)), data.source)
+        else:
+            self.labels.check(tags_in(data), data.source)
+
+    def unseen(self, data: Tagged) -> dict[str, int]:
+        known = LabelMap.of(iob2_tags(self.labels.names)) if self.spells else self.labels
+        return known.unseen(tags_in(data))
+
+    def metrics(self, data: Tagged) -> list[str]:
+        if not self.spells:
+            return ["tag accuracy"]
+        kinds = sorted({kind for tags in data.tags for kind, _, _ in entities(tags)})
+        return ["entity f1", "tag accuracy", *(f"entity f1 of {kind}" for kind in kinds)]
 
     def score(self, answers: Sequence[Tags], data: Tagged) -> list[Score]:
-        self.check(data)  # a tag that was never learned is told, not counted as a mistake
+        self.check(data)
         said = [answer.tags for answer in answers]
         if not self.spells:
             return [tag_accuracy(said, data.tags)]
         total = entity_f1(said, data.tags)
         kinds = [
-            Score(f"{kind} F1", found.f1, total.signature, str(found))
+            Score(f"entity F1 of {kind}", found.f1, "rules:conlleval", str(found))
             for kind, found in found_by_kind(said, data.tags).items()
             if found.f1 is not None
         ]
         return [total, tag_accuracy(said, data.tags), *kinds]
+
+
+def read_tags(path: str | Path, reading: Reading) -> Tagged:
+    """The sentences of a file with their tags in IOB2 where they spell entities, renamed by the label map."""
+    found = to_iob2(read_tagged(path, reading.label, word=reading.text, encoding=reading.encoding))
+    renames = reading.renames
+    tags = [[rename_tag(tag, renames) for tag in sentence] for sentence in found.tags] if renames else found.tags
+    return replace(found, tags=tags)
+
+
+def rename_tag(tag: str, renames: Mapping[str, str]) -> str:
+    """A tag as the label map calls it: by its own name, or by that of the kind of entity it marks."""
+    mark, dash, kind = tag.partition("-")
+    return renames.get(tag) or (f"{mark}-{renames[kind]}" if dash and kind in renames else tag)
+
+
+def tags_in(data: Tagged) -> Iterable[str]:
+    """The tags of all words."""
+    return chain.from_iterable(data.tags)
+
+
+def entity_kinds(tags: Iterable[str]) -> set[str]:
+    """The kinds of entity that IOB2 tags mark."""
+    return {tag.partition("-")[2] for tag in set(tags) - {"O"}}
 
 
 def tag_ids(labels: LabelMap, data: Tagged) -> np.ndarray:

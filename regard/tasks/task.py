@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,6 +20,9 @@ from regard.objectives.reading import states_of
 from regard.rows import Rows
 from regard.tasks.metrics import Score
 from regard.tasks.reader import Reader
+
+MULTI_LABEL = "multi_label_classification"  # a `problem_type` of Hugging Face transformers
+SHOWN = 10  # unseen labels that a warning names
 
 
 class Task(Objective):
@@ -76,8 +79,16 @@ class Task(Objective):
     def score(self, answers: Sequence[Any], data: Any) -> list[Score]:
         """How good answers to these inputs are."""
 
+    @abstractmethod
+    def metrics(self, data: Any) -> list[str]:
+        """The keys of the scores on these examples: each can choose the best weights."""
+
     def check(self, data: Any) -> None:
-        """Refuse examples whose answers this task cannot give, such as labels that were never learned."""
+        """Refuse examples of which this task can answer none."""
+
+    def unseen(self, data: Any) -> dict[str, int]:
+        """How often each label occurs in examples that the task does not have: every answer there is wrong."""
+        return {}
 
     def begin(self, model: nn.Module) -> None:
         """Make ready a head that has learned the task before."""
@@ -87,6 +98,16 @@ class Task(Objective):
 
     def finish(self, model: nn.Module) -> None:
         """What is left to do when training has ended."""
+
+
+def unseen_warnings(unseen: Mapping[str, int], source: str) -> list[str]:
+    """A warning, if some labels of a file did not occur in training, with how often each does."""
+    if not unseen:
+        return []
+    names = ", ".join(f"{name!r} ({count:,})" for name, count in list(unseen.items())[:SHOWN])
+    names += ", ..." * (len(unseen) > SHOWN)
+    count = f"{sum(unseen.values()):,} labels"
+    return [f"warning: {source}: {count} did not occur in training and are counted as wrong: {names}"]
 
 
 def label_settings(names: Sequence[str]) -> dict[str, Any]:
@@ -103,6 +124,11 @@ def label_names(published: Published, role: Role) -> tuple[str, ...]:
     named = published.theirs.get("id2label")
     names = named if isinstance(named, dict) else {}
     return tuple(str(names.get(str(number), f"LABEL_{number}")) for number in range(head.out.out_features))
+
+
+def is_multi_label(published: Published) -> bool:
+    """Whether each output of its classifier is a probability of its own."""
+    return published.theirs.get("problem_type") == MULTI_LABEL
 
 
 def filled(rows: Rows, scores: Tensor) -> Tensor:  # (N, ...) -> (B, T, ...)

@@ -135,6 +135,15 @@ class Transcribe(Objective):
     def inputs(self, data: Recordings) -> list[Any]:
         return [one.source for one in data.every]
 
+    def check(self, data: Recordings) -> None:
+        """Any text can be written, and so any text can be scored."""
+
+    def unseen(self, data: Recordings) -> dict[str, int]:
+        return {}
+
+    def metrics(self, data: Recordings) -> list[str]:
+        return ["word error rate", "character error rate"]
+
     def score(self, answers: Sequence[Transcript], data: Recordings) -> list[Score]:
         said = [self.letters.cased(text) for text in data.spoken().texts]
         written = [self.letters.cased(answer.text) for answer in answers]

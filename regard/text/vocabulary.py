@@ -106,6 +106,11 @@ class Vocabulary(ABC):
             raise Problem(f"id {others[0]} is not in the vocabulary, whose ids are 0 to {self.size - 1}")
 
 
+def unknown_ids(vocabulary: Vocabulary) -> list[int]:
+    """What text is read as for which the vocabulary has nothing; none where it spells everything."""
+    return [id for name in UNKNOWNS if (id := vocabulary.special(name)) is not None]
+
+
 def whole(text: str) -> str:
     return HALVES.sub("\ufffd", text)
 

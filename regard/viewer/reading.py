@@ -18,7 +18,7 @@ from regard.layers.pooling import last
 from regard.rows import Tokens
 from regard.tasks.finetuned import Finetuned
 from regard.tasks.reader import Reader
-from regard.tasks.task import label_names
+from regard.tasks.task import is_multi_label, label_names
 from regard.tasks.transformation import is_causal
 from regard.tasks.writer import Writer
 from regard.text.vocabulary import MASKS
@@ -57,6 +57,11 @@ class Read:
             return None
         return len(self.ids) - 1 if getattr(self.reader.model.heads["classify"], "pool", None) is last else 0
 
+    @property
+    def multi_label(self) -> bool:
+        """Whether each label has a probability of its own."""
+        return self.role == "classify" and is_multi_label(self.reader.published)
+
     def states(self, rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tokens]:
         """The states of such rows, (N, W)."""
         tokens = Tokens.of(rows, self.reader.device)
@@ -82,7 +87,7 @@ class Read:
 
         def answer(rows: list[list[int]]) -> Tensor:
             found = self.scores(*self.states(rows), query)
-            return found if is_state else chances(found, wanted)
+            return found if is_state else chances(found, wanted, multi_label=self.multi_label)
 
         return Question(self.reader.model, ids, answer, lambda name: True, blank_of(self.reader.tokenizer))
 
@@ -136,12 +141,12 @@ def predicted(read: Read, states: Tensor, tokens: Tokens) -> list[dict[str, Any]
     if read.role not in ("classify", "tag"):
         return []
     names = label_names(reader.published, read.role)  # type: ignore[arg-type]
-    if len(names) == 1:  # a number, which has no probability
+    if len(names) == 1 and not read.multi_label:  # a number, which has no probability
         return []
     specials = specials_of(reader.tokenizer)
     places = [at] if at is not None else [place for place, id in enumerate(read.ids) if id not in specials]
     scores = reader.model.scores(read.role, states if at is not None else states[places], tokens.rows)
-    return listed(places, best(scores, lambda label: names[label]))
+    return listed(places, best(scores, lambda label: names[label], multi_label=read.multi_label))
 
 
 def listed(places: Sequence[int], tops: Sequence[Any]) -> list[dict[str, Any]]:

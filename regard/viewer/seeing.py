@@ -17,6 +17,7 @@ from regard.models.encoder import HeadedEncoder
 from regard.objectives.pictured import mean_scores
 from regard.tasks.finetuned import Finetuned
 from regard.tasks.image import PictureReader
+from regard.tasks.task import is_multi_label
 from regard.viewer.explain import Question
 from regard.viewer.look import Attending, Look, Picture
 from regard.viewer.seen import best, chances, explainer, told_of_length, watching
@@ -33,6 +34,7 @@ class Seeing:
     model: HeadedEncoder
     pixels: Tensor  # (1, C, height, width)
     labels: tuple[str, ...] = ()
+    multi_label: bool = False  # each label has a probability of its own
 
     def scores(self, count: int) -> Tensor:  # (count, labels)
         return mean_scores(self.model, Pictures((self.pixels.expand(count, -1, -1, -1),)))
@@ -45,7 +47,7 @@ class Seeing:
 
         def answer(rows: list[list[int]]) -> Tensor:  # (B, 1) or (B, W)
             if wanted is not None:
-                return chances(self.scores(len(rows)), wanted)
+                return chances(self.scores(len(rows)), wanted, multi_label=self.multi_label)
             pictures = Pictures((self.pixels.expand(len(rows), -1, -1, -1),))
             return self.model(pictures)[self.model.encoder.rows(pictures).first + query]
 
@@ -64,7 +66,7 @@ def look_at_picture(model: Any, path: str | Path, name: str) -> Look:
     pixels = reader.prepared(path)[None].to(reader.device)
     task: Any = model.task if isinstance(model, Finetuned) else None
     labels = task.labels.names if task else ()
-    seeing = Seeing(reader.model, pixels, labels)
+    seeing = Seeing(reader.model, pixels, labels, bool(labels) and is_multi_label(reader.published))
     with watching(reader.model) as seen:
         reader.model(Pictures((pixels,)))
         seen.part()
@@ -86,7 +88,7 @@ def look_at_picture(model: Any, path: str | Path, name: str) -> Look:
 def predictions(seeing: Seeing) -> list[dict[str, Any]]:
     if not seeing.labels:
         return []
-    [top] = best(seeing.scores(1), lambda label: seeing.labels[label])
+    [top] = best(seeing.scores(1), lambda label: seeing.labels[label], multi_label=seeing.multi_label)
     return [{"at": 0, "top": top}]
 
 

@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import logsigmoid
 
 from regard.attention.watch import Call, brief, collect
 from regard.errors import Problem
@@ -137,14 +138,18 @@ def words_of(logits: Iterable[Tensor], vocabulary: Vocabulary) -> list[Top]:  # 
     return found
 
 
-def best(scores: Tensor, name: Callable[[int], str]) -> list[Top]:  # (N, V)
-    ranked = scores.float().softmax(-1).topk(min(BEST, scores.shape[-1]))
+def best(scores: Tensor, name: Callable[[int], str], *, multi_label: bool = False) -> list[Top]:  # (N, V)
+    """The most probable outputs of each row: they exclude one another, or each has a probability of its own."""
+    shares = scores.float().sigmoid() if multi_label else scores.float().softmax(-1)
+    ranked = shares.topk(min(BEST, scores.shape[-1]))
     rows = zip(ranked.indices.tolist(), ranked.values.tolist(), strict=True)
     return [[[name(id), round(share, 6)] for id, share in zip(*row, strict=True)] for row in rows]
 
 
-def chances(scores: Tensor, wanted: int) -> Tensor:  # (B, V) -> (B, 1)
-    """The log-probability of an answer; where there is but one score, the score."""
+def chances(scores: Tensor, wanted: int, *, multi_label: bool = False) -> Tensor:  # (B, V) -> (B, 1)
+    """The log-probability of an answer; where there is but one score that is a number, the score."""
+    if multi_label:
+        return logsigmoid(scores.float())[:, wanted : wanted + 1]
     return (scores if scores.shape[1] == 1 else scores.float().log_softmax(-1))[:, wanted : wanted + 1]
 
 

@@ -172,13 +172,50 @@ def test_a_stopped_run_goes_on_to_the_same_weights(call, encoder, examples, tmp_
     assert_same_weights(tmp_path / "stopped", tmp_path / "whole")
 
 
+def test_text_that_the_model_does_not_know_is_told(call, encoder, examples, tmp_path):
+    rows = [{**row, "sentence": f"{row['sentence']} 漢 字"} for row in reviews(8)]
+    odd = write_table(tmp_path / "odd.tsv", rows)
+    done = call(*finetuning(encoder, "classify", examples[0], odd, tmp_path / "run"))
+    assert done.code == 0 and f"of the tokens of {odd} are unknown" in done.err, done.err
+    assert f"of the tokens of {examples[0]} are unknown" not in done.err
+
+
+# Several labels per example
+
+
+def test_several_labels_are_learned_by_an_option_and_answered_each(call, encoder, tmp_path):
+    kinds = {"neg": "bad|short", "pos": "short"}
+    rows = [{"sentence": row["sentence"], "label": kinds[row["label"]]} for row in reviews(12)]
+    path, run = write_table(tmp_path / "a.tsv", rows), tmp_path / "run"
+    parted = ["--label-separator", "|"]
+    done = call(*finetuning(encoder, "classify", path, path, run, *parted, "--best", "highest f1 of bad"))
+    assert done.code == 0, done.err
+    assert "multi-label: short (12), bad (6); 0 examples have none" in done.err and "f1_micro" in done.err
+    assert json.loads((run / "model/config.json").read_text())["problem_type"] == "multi_label_classification"
+    row = call("classify", "--model", run, "a good film", "--threshold", "0.0001").out.rstrip("\n").split("\t")
+    assert sorted(row[0].split(",")) == ["bad", "short"] and len(row) == 3
+    assert sorted(cell.split()[0] for cell in row[1:]) == ["bad", "short"]
+    answer = json.loads(call("classify", "--model", run, "a good film", "--json").out)
+    assert set(answer) == {"labels", "probabilities"} and set(answer["probabilities"]) == {"bad", "short"}
+    scored = call("evaluate", "--model", run, path, *parted, "--json")
+    metrics = [score["metric"] for score in json.loads(scored.out)["scores"]]
+    assert metrics == ["f1_micro", "f1_macro", "exact match", "f1 of bad", "f1 of short"]
+    unclear = call("evaluate", "--model", run, path)
+    assert unclear.code == 1 and "may be one label or several" in unclear.err
+    for task, more in (("pair", parted), ("classify", ["--threshold", "0.3"])):
+        wrong = call(*finetuning(encoder, task, path, path, tmp_path / "wrong", *more))
+        assert wrong.code == 2 and not (tmp_path / "wrong").exists(), wrong.err
+    one = call("classify", "--model", run, "a film", "--threshold", "1.5")
+    assert one.code == 2 and "threshold=1.5" in one.err
+
+
 # What is refused, before anything is trained
 
 
 DROPOUT = "stack.block.dropout=0.2"
 ROWS = "sentence\tlabel\na good film\tpos\na bad film\tneg\n"
 SPOILT = {
-    "unseen label": ("dev.tsv", ROWS + "a film\tmixed\n", ["dev.tsv, line 4", "'mixed'", "did not occur", "neg, pos"]),
+    "other labels": ("dev.tsv", "sentence\tlabel\na\t0\n", ["dev.tsv", "(0)", "(neg, pos)", "--label-map 0=neg"]),
     "one class": ("train.tsv", "sentence\tlabel\na\tpos\nb\tpos\n", ["train.tsv", "all examples have the label 'pos'"]),
     "blank label": ("train.tsv", ROWS + "a film\t \n", ["train.tsv, line 4", "'label', is blank", "--skip-bad"]),
     "columns": ("train.tsv", ROWS + "a\tfilm\tpos\n", ["train.tsv, line 4 has 3 columns where 2", "--skip-bad"]),
@@ -281,8 +318,41 @@ def test_a_bad_option_is_refused_and_named(call, encoder, examples, tmp_path, op
 
 
 def test_a_score_that_is_not_given_cannot_choose(call, encoder, examples, tmp_path):
-    done = call(*finetuning(encoder, "classify", *examples, tmp_path / "run", "--best", "highest bleu"))
-    assert done.code == 2 and "an evaluation gives only accuracy, f1, matthews" in done.err
+    for metric in ("bleu", "f1"):  # of F1s there are several
+        done = call(*finetuning(encoder, "classify", *examples, tmp_path / "run", "--best", f"highest {metric}"))
+        assert done.code == 2 and "there are: accuracy, f1 of pos, f1_macro, matthews" in done.err
+        assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("metric", ["f1 of pos", "F1_macro", "Matthews"])
+def test_every_metric_can_choose_the_weights(call, encoder, examples, tmp_path, metric):
+    done = call(*finetuning(encoder, "classify", *examples, tmp_path / "run", "--best", f"highest {metric}"))
+    assert done.code == 0, done.err
+    [evaluation, *_] = [
+        line["evaluation"]
+        for line in map(json.loads, (tmp_path / "run" / "metrics.jsonl").read_text().splitlines())
+        if "evaluation" in line
+    ]
+    assert list(evaluation) == ["accuracy", "f1 of pos", "f1_macro", "matthews"]
+
+
+def test_labels_of_dev_and_test_that_training_lacks_are_counted_as_wrong(call, encoder, examples, tmp_path):
+    odd = tmp_path / "odd.tsv"
+    odd.write_text(ROWS + "a film\tmixed\n")
+    done = call(*finetuning(encoder, "classify", examples[0], odd, tmp_path / "run", "--test", odd))
+    assert done.code == 0, done.err
+    assert done.err.count("1 labels did not occur in training and are counted as wrong: 'mixed' (1)") == 2
+
+
+def test_a_label_map_renames_what_is_learned(call, encoder, examples, tmp_path):
+    mapped = ["--label-map", "neg=negative,pos=positive"]
+    assert call(*finetuning(encoder, "classify", *examples, tmp_path / "run", *mapped)).code == 0
+    config = json.loads((tmp_path / "run" / "model" / "config.json").read_text())
+    assert config["id2label"] == {"0": "negative", "1": "positive"}
+    bad = call(*finetuning(encoder, "classify", *examples, tmp_path / "bad", "--label-map", "neg"))
+    assert bad.code == 2 and "label map 'neg'" in bad.err
+    number = call(*finetuning(encoder, "regress", *examples, tmp_path / "bad", *mapped))
+    assert number.code == 2 and "regress has no names of labels" in number.err
 
 
 def test_a_model_or_task_that_is_not_is_named(call, encoder, examples, tmp_path):

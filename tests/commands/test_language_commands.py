@@ -36,6 +36,22 @@ def test_text_to_a_model_to_its_scores(call, texts, tmp_path, model):
     assert 0 < scores["bits a byte"] < 3
 
 
+def test_unknown_words_are_told_and_spelled_out(call, texts, tmp_path):
+    run = ["pretrain", "bigram", texts / "train.txt", "--dev", texts / "dev.txt", "--pieces", "words"]
+    done = call(*run, "--vocab", 5, "--out", tmp_path / "run")
+    assert done.code == 0 and "of the tokens of the text are unknown" in done.err
+    assert "of the tokens of the held-out text are unknown" in done.err
+    told = call("evaluate", "--model", tmp_path / "run", texts / "dev.txt")
+    assert "warning: 5" in told.out and "spelled out at 8.01 bits per byte" in told.out
+    small, large = (
+        json.loads(call("evaluate", "--model", tmp_path / name, texts / "dev.txt", "--json").out)
+        for name, vocab in (("run", 5), ("large", 300))
+        if call(*run, "--vocab", vocab, "--out", tmp_path / name).code == 0
+    )
+    assert small["unknown_share"] > 0.5 and large["unknown_share"] == 0
+    assert small["scores"][-1]["value"] > 4 > large["scores"][-1]["value"]
+
+
 def test_a_folder_goes_on_as_what_it_is(call, texts, tmp_path):
     first = ["pretrain", "lstm-tiny", texts / "train.txt", "--out", tmp_path / "first", *SHORT]
     assert call(*first).code == 0

@@ -188,7 +188,7 @@ def test_evaluate_gives_what_the_metrics_give(call, models):
             expected = [entity_f1([one.tags for one in said], data.tags).value]
         else:
             texts = {question.id: one.text for question, one in zip(data, said, strict=True)}
-            expected = [score_answers(texts, list(data), metric).value for metric in ("exact match", "F1")]
+            expected = [score_answers(texts, list(data), metric).value for metric in ("exact match", "token F1")]
         values = scores_of(call, models, task, path)
         assert all(any(value == pytest.approx(one, nan_ok=True) for value in values) for one in expected), task
 
@@ -201,8 +201,17 @@ def test_evaluate_tells_the_file_and_writes_the_answers(call, models, tmp_path):
     predicted = call("classify", "--model", models / "classify/run", "--file", path, "--json").out.splitlines()
     assert answers == [json.loads(line) for line in predicted]
     odd = write_table(tmp_path / "odd.csv", [*reviews(3), {"sentence": "a film", "label": "mixed"}])
-    refused = call("evaluate", "--model", models / "classify/run", odd)
-    assert refused.code == 1 and "odd.csv, line 5: the label 'mixed' did not occur in training" in refused.err
+    scored = call("evaluate", "--model", models / "classify/run", odd)
+    assert scored.code == 0 and "1 labels did not occur in training and are counted as wrong: 'mixed' (1)" in scored.out
+    as_json = json.loads(call("evaluate", "--model", models / "classify/run", odd, "--json").out)
+    assert as_json["unseen_labels"] == {"mixed": 1}
+    numbers = [{**row, "label": {"neg": "0", "pos": "1"}[row["label"]]} for row in reviews(8)]
+    other = write_table(tmp_path / "numbers.csv", numbers)
+    refused = call("evaluate", "--model", models / "classify/run", other)
+    assert refused.code == 1 and "--label-map 0=neg,1=pos" in refused.err
+    mapped = call("evaluate", "--model", models / "classify/run", other, "--label-map", "0=neg,1=pos", "--json")
+    named = call("evaluate", "--model", models / "classify/run", write_table(tmp_path / "a.csv", reviews(8)), "--json")
+    assert mapped.code == 0 and mapped.out == named.out
     two = call("evaluate", "--model", models / "classify/run", path, path)
     assert two.code == 2 and "is scored on one file of examples; given were 2" in two.err
 

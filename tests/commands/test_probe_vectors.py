@@ -44,6 +44,23 @@ def test_texts_are_told_by_their_words(vectors, tmp_path):
     assert found.scores[0].value == 100
 
 
+def test_labels_to_be_tested_on_may_be_unseen_or_have_other_names(vectors, tmp_path, call):
+    rows = [f"She was {word} Jordan\t{word}" for word in ("in", "with")] * 20
+    (tmp_path / "train.tsv").write_text("sentence\tlabel\n" + "\n".join(rows) + "\n")
+    (tmp_path / "test.tsv").write_text(
+        "sentence\tlabel\n" + "\n".join([*rows[:2], "She was\tout", "She was\tout"]) + "\n"
+    )
+    told = call("probe", "classify", tmp_path / "train.tsv", "--vectors", vectors, "--test", tmp_path / "test.tsv")
+    assert told.code == 0 and "accuracy 50.00" in told.out and "f1_macro" in told.out
+    assert "2 labels did not occur in training and are counted as wrong: 'out' (2)" in told.err
+    numbers = [row.replace("\tin", "\t0").replace("\twith", "\t1") for row in rows]
+    (tmp_path / "numbers.tsv").write_text("sentence\tlabel\n" + "\n".join(numbers) + "\n")
+    named = ["probe", "classify", tmp_path / "train.tsv", "--vectors", vectors, "--test", tmp_path / "numbers.tsv"]
+    refused = call(*named)
+    assert refused.code == 1 and "--label-map 0=in,1=with" in refused.err
+    assert "accuracy 100.00" in call(*named, "--label-map", "0=in,1=with").out
+
+
 @pytest.mark.parametrize(
     "words", [[], ["--model", "x", "--vectors", "y"], ["--model", "x", "--window", "1"]], ids=["neither", "both", "of"]
 )

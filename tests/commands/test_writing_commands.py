@@ -213,6 +213,19 @@ THEATRE = [
 ]
 
 
+def test_labels_to_be_answered_may_be_unseen_or_have_other_names(call, folder, tables):
+    train, test = tables
+    files = ["--train", train, "--test", test, "--model", folder, "--shots", "0"]
+    test.write_text(test.read_text() + "a man ran\t2\n")
+    told = call("prompt", "classify", *files)
+    assert told.code == 0 and "1 labels did not occur in training and are counted as wrong: '2' (1)" in told.out
+    assert "by chance 40.00; 5 examples" in told.out  # of four of them a half
+    test.write_text("sentence\tlabel\nthe man sat\tno\nthe cat sat\tyes\n")
+    refused = call("prompt", "classify", *files)
+    assert refused.code == 1 and "--label-map no=0,yes=1" in refused.err
+    assert call("prompt", "classify", *files, "--label-map", "no=0,yes=1").code == 0
+
+
 @pytest.fixture
 def plays(tmp_path) -> Path:
     others = "Children played outside. The playground was empty. A game was on."

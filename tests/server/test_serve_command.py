@@ -7,10 +7,14 @@ import subprocess
 import sys
 
 import pytest
+from starlette.testclient import TestClient
 from tiny_models import running
 
+import regard
 from regard.commands.serve import address_of, named, parsed, told_by
 from regard.errors import UsageProblem
+from regard.server.app import application
+from regard.server.shelf import Named, Shelf
 
 
 @pytest.mark.parametrize(
@@ -71,6 +75,21 @@ def test_classes_tags_and_answers_over_http(server, models):
         for got, wanted in zip(found["answers"], by_name[name].predict(inputs), strict=True):
             assert got == {key: pytest.approx(value, abs=1e-5) for key, value in vars(wanted).items()}
     assert server.post("/classify", {"text": ["a", "b"], "second": ["c"]})[0] == 400
+
+
+def test_every_label_of_several_has_its_probability(folders, tmp_path):
+    reader = regard.load(folders["classifier"], "cpu").reader
+    reader.published.theirs["problem_type"] = "multi_label_classification"
+    reader.published.theirs.pop("regard_task", None)
+    reader.save(tmp_path / "several")
+    found = regard.load(tmp_path / "several", "cpu")
+    shelf = Shelf([Named("several", found)])
+    with TestClient(application(shelf), base_url="http://localhost") as client:
+        answers = client.post("/classify", json={"text": ["the cat", "a dog"]}).json()["answers"]
+    shelf.close()
+    for got, wanted in zip(answers, found.predict(["the cat", "a dog"]), strict=True):
+        assert got["labels"] == wanted.labels and set(got) == {"labels", "probabilities"}
+        assert got["probabilities"] == pytest.approx(wanted.probabilities, abs=1e-5)
 
 
 def test_help_does_not_wait_for_torch():

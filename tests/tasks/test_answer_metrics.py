@@ -11,7 +11,7 @@ def question(identity: str, *answers: str) -> Question:
     return Question(identity, "title", "why?", "context", tuple((text, 0) for text in answers), not answers)
 
 
-def score(predicted: str, *answers: str, metric="F1") -> float:
+def score(predicted: str, *answers: str, metric="token F1") -> float:
     return score_answers({"q": predicted}, [question("q", *answers)], metric).value
 
 
@@ -47,7 +47,7 @@ def test_f1_is_of_words():
 def test_all_questions_count_alike():
     asked = [question("1", "October 1973"), question("2", "oil"), question("3", "b c")]
     predicted = {"1": "october 1973", "2": "gas", "3": "b"}
-    exact, f1 = (score_answers(predicted, asked, metric) for metric in ("exact match", "F1"))
+    exact, f1 = (score_answers(predicted, asked, metric) for metric in ("exact match", "token F1"))
     assert exact.value == pytest.approx(100 / 3) and f1.value == pytest.approx(100 * (1 + 0 + 2 / 3) / 3)
     assert exact.signature == f1.signature == "rules:SQuAD 1.1" and exact.detail == "1.0 of 3"
 
@@ -55,7 +55,7 @@ def test_all_questions_count_alike():
 def test_impossible_questions_want_no_answer():
     asked = [question("1", "oil"), question("2"), question("3"), question("4", "the", "gas")]
     predicted = {"1": "oil", "2": "", "3": "oil", "4": "gas fire"}
-    exact, f1 = (score_answers(predicted, asked, metric) for metric in ("exact match", "F1"))
+    exact, f1 = (score_answers(predicted, asked, metric) for metric in ("exact match", "token F1"))
     assert exact.value == 50.0 and f1.value == pytest.approx(100 * (1 + 1 + 0 + 2 / 3) / 4)
     assert f1.signature == "rules:SQuAD 2.0"
     assert f1.detail == "answerable 1.7 of 2, impossible 1 of 2"

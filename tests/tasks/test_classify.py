@@ -9,10 +9,12 @@ import torch
 from toy_tasks import learn, ours, reference, small_reader, theirs, write_lines
 
 from regard.commands.load import load
+from regard.data.labelled import LabelMap
 from regard.data.reading import Reading
 from regard.errors import Problem, UsageProblem
 from regard.tasks.classify import Classify, Judged, Pair, Regress
 from regard.tasks.finetuned import Finetuned, with_task
+from regard.tasks.task import unseen_warnings
 
 GOOD, BAD, FILL = (
     ["good", "great", "fine", "lovely"],
@@ -134,13 +136,8 @@ def test_labels_that_cannot_be_learned_or_scored(tmp_path):
         write_lines(tmp_path / "dev.tsv", ["sentence\tlabel", "a film\tpos", "the film\tmixed"]), Reading()
     )
     task = Classify.of(train)
-    for call in (
-        lambda: task.check(dev),
-        lambda: task.score([], dev),
-        lambda: task.examples(small_reader("classify"), dev),
-    ):
-        with pytest.raises(Problem, match=r"dev\.tsv, line 3: the label 'mixed' did not occur in training"):
-            call()
+    with pytest.raises(Problem, match=r"dev\.tsv, line 3: the label 'mixed' did not occur in training"):
+        task.examples(small_reader("classify"), dev)
     one = Classify.read(
         write_lines(tmp_path / "one.tsv", ["sentence\tlabel", "a film\tpos", "the film\tpos"]), Reading()
     )
@@ -152,6 +149,38 @@ def test_labels_that_cannot_be_learned_or_scored(tmp_path):
     words = write_lines(tmp_path / "words.tsv", ["text\tscore", "a\t2", "b\tfour"])
     with pytest.raises(Problem, match=r"words\.tsv, line 3: the label 'four' is no finite number"):
         Regress.read(words, Reading())
+
+
+def judged(*labels: str) -> list[Judged]:
+    return [Judged(label, 1.0, {}) for label in labels]
+
+
+def test_labels_that_were_never_learned_are_counted_as_wrong(tmp_path):
+    task = Classify.of(Classify.read(write_lines(tmp_path / "train.tsv", reviews(9, 0)), Reading()))
+    rows = ["sentence\tlabel", "a film\tpos", "the film\tmixed", "film\tmixed"]
+    dev = Classify.read(write_lines(tmp_path / "dev.tsv", rows), Reading())
+    task.check(dev)
+    assert task.unseen(dev) == {"mixed": 2}
+    [warning] = unseen_warnings(task.unseen(dev), dev.source)
+    assert "dev.tsv: 2 labels did not occur in training and are counted as wrong: 'mixed' (2)" in warning
+    scores = task.score(judged("pos", "pos", "neg"), dev)
+    assert [score.key for score in scores] == task.metrics(dev) == ["accuracy", "f1 of pos", "f1_macro", "matthews"]
+    sklearn = pytest.importorskip("sklearn.metrics")
+    macro = sklearn.f1_score(dev.labels, ["pos", "pos", "neg"], average="macro", zero_division=0)
+    assert (scores[0].value, scores[2].value) == pytest.approx((100 / 3, 100 * macro))
+
+
+def test_a_label_map_lets_names_meet(tmp_path):
+    task = Classify(LabelMap(("negative", "positive")))
+    path = write_lines(tmp_path / "dev.tsv", ["sentence\tlabel", "a film\t1", "the film\t-1", "film\tpositive"])
+    with pytest.raises(Problem, match=r"none of its labels \(1\).*negative, positive.*--label-map 1=negative"):
+        task.check(Classify.read(write_lines(tmp_path / "ones.tsv", ["sentence\tlabel", "a film\t1"]), Reading()))
+    assert Classify.read(path, Reading()).unlabelled == 1
+    renamed = Classify.read(path, Reading(label_map=("-1=negative", "1=positive")))
+    assert renamed.labels == ["positive", "negative", "positive"] and not task.unseen(renamed)
+    for entries, says in ((("1",), "give a label of the file"), (("1=a", "1=b"), "called both 'a' and 'b'")):
+        with pytest.raises(UsageProblem, match=says):
+            Reading(label_map=entries)
 
 
 def test_rows_that_are_cut_are_told(tmp_path):

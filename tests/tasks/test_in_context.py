@@ -145,6 +145,7 @@ def test_labels_are_said_as_they_are_called(tmp_path):
     first, second = examples_of(data, "pair", labels, {"0": "different"})
     assert first == Example({"text": "a", "second": "b"}, ("different", "1"), 0)
     assert second.right == 1
+    assert [one.right for one in examples_of(data, "pair", LabelMap(("1", "2")), {})] == [-1, 0]  # 0 is no option
     check_verbal({"0": "different"}, labels)
     with pytest.raises(UsageProblem, match="no label is called '2'"):
         check_verbal({"2": "x"}, labels)

@@ -63,12 +63,13 @@ def test_many_at_once():
 
 def test_what_was_measured_is_said():
     predicted, expected = ["yes", "no", "yes"], ["yes", "yes", "no"]
-    assert str(binary_f1(predicted, expected, "yes")) == "F1 50.00 (positive:yes)"
+    assert str(binary_f1(predicted, expected, "yes")) == "f1 of yes 50.00 (positive:yes)"
     assert binary_f1(predicted, expected, "yes").detail == "2 expected, 2 predicted, 1 of them right"
     assert binary_f1(predicted, expected, "maybe").detail.startswith("0 expected, 0 predicted")
-    assert str(macro_f1(predicted, expected)) == "F1 25.00 (average:macro|labels:2)"
+    assert str(macro_f1(predicted, expected)) == "f1_macro 25.00 (average:macro|labels:2)"
     assert macro_f1(predicted, expected).detail == "no 0.00, yes 50.00"
     assert accuracy(predicted, expected).detail == "1 of 3"
+    assert micro_f1(predicted, expected).metric == "f1_micro"
     assert pearson([0.1] * 3, [1, 2, 3]).detail == "one side never varies"
 
 

@@ -13,6 +13,7 @@ from regard.errors import UsageProblem
 from regard.layers.block import BlockConfig
 from regard.layers.embedding import EmbeddingConfig
 from regard.layers.stack import StackConfig
+from regard.models.bigram import counted
 from regard.models.encoder import Encoder, EncoderConfig, HeadedEncoder, NextHead
 from regard.rows import Tokens
 from regard.tasks.measuring import Measured, Measuring, measured, told_after
@@ -76,6 +77,48 @@ def test_the_numbers_are_those_of_the_text():
     expected = {"loss": 2 * math.log(2), "perplexity a token": 4, "perplexity a word": 16, "bits a byte": 0.5}
     assert found == pytest.approx(expected)
     assert Measured(1e6, 1, 1, 1).perplexity_a_word == math.inf
+
+
+def test_what_is_unknown_is_spelled_out_in_bits_a_byte():
+    whole = Measured(100 * math.log(2), 50, 50, 200)
+    some = Measured(100 * math.log(2), 50, 50, 200, unknown=10, unknown_bytes=40)
+    assert whole.notes() == [] and whole.bits_a_byte == pytest.approx(0.5)
+    assert some.bits_a_byte == pytest.approx(0.5 + 50 * math.log2(257) / 200)
+    spelled, warning = some.notes()
+    assert "20.0% of the tokens are unknown to the model, and are spelled out at 8.01 bits per byte" in spelled
+    assert warning.startswith("warning: 20.0% of the tokens are unknown")
+    few = Measured(1.0, 1000, 1000, 4000, unknown=10, unknown_bytes=40)
+    assert len(few.notes()) == 1 and "10 tokens unknown" in few.scores()[0].signature
+    uncounted = Measured(1.0, 50, 50, 200, unknown=10, unknown_bytes=None)
+    assert uncounted.bits_a_byte is None and "bits a byte n/a: 20.0%" in uncounted.notes()[0]
+    assert "bits a byte" not in [score.metric for score in uncounted.scores()]
+
+
+def test_a_small_vocabulary_of_words_does_not_look_better(tmp_path):
+    """All that it says of most words is that they are unknown: told alone, that would be a better number."""
+    lines = [f"word{number} and word{number * 7 % 50}\n" for number in range(50)] * 4
+    path = tmp_path / "text.txt"
+    path.write_text("".join(lines))
+    bits = {}
+    for vocab in (4, 200):
+        tokenizer = Tokenizer.train("words", lines, vocab)
+        corpus = Corpus.make([path], tokenizer, tmp_path / str(vocab), whole=True)
+        ids = corpus.ids(0, corpus.facts.tokens)
+        found = measured(counted([ids], tokenizer.size).model, corpus, told_after(tokenizer))
+        bits[vocab] = found.bits_a_byte
+        assert found.unknown == (400 if vocab == 4 else 0)
+    assert corpus.facts.unknown_bytes == 0 and bits[4] > 5 > 3 > bits[200]
+
+
+def test_text_that_spells_the_unknown_token_is_known(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("the <unk> sat\nthe dög sat\n")
+    tokenizer = Tokenizer.train("words", ["the sat"], 10)
+    facts = Corpus.make([path], tokenizer, tmp_path / "text", whole=True).facts
+    assert (facts.tokens, facts.unknown, facts.unknown_bytes) == (8, 1, 4)
+    by_letter = Tokenizer.train("characters", ["the sat dg\n"], 20)
+    facts = Corpus.make([path], by_letter, tmp_path / "letters", whole=True).facts
+    assert (facts.unknown, facts.unknown_bytes) == (6, 7)  # < u n k > and ö
 
 
 def test_windows_may_not_leave_gaps():

@@ -18,7 +18,8 @@ from regard.data.reading import Reading
 from regard.data.tagged import Tagged
 from regard.errors import Problem
 from regard.tasks.finetuned import Finetuned, with_task
-from regard.tasks.tag import NOTHING, OTHER, Entity, Sentence, Tag, lay_words, word_pattern
+from regard.tasks.tag import NOTHING, OTHER, Entity, Sentence, Tag, Tags, lay_words, word_pattern
+from regard.tasks.task import unseen_warnings
 from regard.text.tokenizer import ENCODER, Tokenizer
 
 FIRST, LAST, TOWNS = ["anna", "boris", "carla", "dora"], ["smith", "jones", "brown"], ["paris", "rome", "oslo", "kyiv"]
@@ -58,7 +59,7 @@ def test_it_is_learned(learned):
     assert finetuned.task.watched == "entity f1"
     assert finetuned.task.labels.names == ("B-LOC", "B-PER", "I-LOC", "I-PER", "O")  # IOB2, though the files have IOB1
     scores = finetuned.evaluate(read(folder / "1.txt"))
-    assert [score.metric for score in scores] == ["entity F1", "tag accuracy", "LOC F1", "PER F1"]
+    assert [score.metric for score in scores] == ["entity F1", "tag accuracy", "entity F1 of LOC", "entity F1 of PER"]
     assert all(score.value > 99 for score in scores)
 
 
@@ -233,13 +234,26 @@ def test_facts_of_entities(tmp_path):
     assert read(path).lines()[1] == "warning: all words have the tag 'O': nothing can be learned from them"
 
 
-def test_tags_that_were_never_learned_are_told(tmp_path):
+def test_tags_that_were_never_learned_are_counted_as_wrong(tmp_path):
     train = read(write_tagged(tmp_path / "train.txt", sentences(5, 0)))
     task = Tag.of(train)
-    path = write_tagged(tmp_path / "dev.txt", [[("a", "O")], [("b", "B-LOC"), ("c", "B-ORG")]])
-    for call in (lambda: task.check(read(path)), lambda: task.examples(READER, read(path))):
-        with pytest.raises(Problem, match=r"dev\.txt, sentence at line 3: the label 'B-ORG' did not occur in training"):
-            call()
+    dev = read(write_tagged(tmp_path / "dev.txt", [[("a", "O")], [("b", "B-LOC"), ("c", "B-ORG")]]))
+    task.check(dev)
+    assert task.unseen(dev) == {"B-ORG": 1} and "'B-ORG' (1)" in unseen_warnings(task.unseen(dev), dev.source)[0]
+    said = [Tags(["a"], ["O"], []), Tags(["b", "c"], ["B-LOC", "O"], [])]
+    entity, accuracy, *kinds = task.score(said, dev)
+    assert (entity.value, accuracy.value) == pytest.approx((200 / 3, 200 / 3))
+    assert [score.key for score in (entity, accuracy, *kinds)] == task.metrics(dev)
+    with pytest.raises(Problem, match=r"dev\.txt, sentence at line 3: the label 'B-ORG' did not occur in training"):
+        task.examples(READER, dev)
+    other = read(write_tagged(tmp_path / "other.txt", [[("b", "B-PLACE"), ("c", "O")]]))
+    with pytest.raises(Problem, match=r"none of its labels \(PLACE\).*model's \(LOC, PER\).*--label-map PLACE=LOC"):
+        task.check(other)
+    named = Tag.read(tmp_path / "other.txt", Reading(label_map=("PLACE=LOC",)))
+    assert named.tags == [["B-LOC", "O"]] and not task.unseen(named)
+
+
+def test_tags_of_one_kind_cannot_be_learned(tmp_path):
     one = read(write_tagged(tmp_path / "one.txt", [[("a", "O"), ("b", "O")]]))
     with pytest.raises(Problem, match="all words have the tag 'O'"):
         Tag.of(one)

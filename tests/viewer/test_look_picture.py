@@ -9,12 +9,14 @@ import pytest
 import torch
 from PIL import Image as PillowImage
 
+from regard.commands.load import load
 from regard.config import change
+from regard.data.images import Gallery, read_picture
 from regard.data.labelled import LabelMap
 from regard.errors import Problem, UsageProblem
 from regard.layers.patches import Pictures
 from regard.models import VISION
-from regard.tasks.image import Image, new_labeller
+from regard.tasks.image import Image, new_labeller, with_labels
 from regard.viewer.looking import look
 from regard.viewer.view import View
 
@@ -131,3 +133,21 @@ def test_the_page_shows_the_picture_lit(seen, tmp_path, browser):
     assert page.locator("#stage canvas").first.evaluate("node => node.toDataURL()") != before
     page.screenshot(path=tmp_path / "shot.png")
     assert problems == []
+
+
+def test_a_picture_of_several_labels_is_answered_by_sigmoid(picture, tmp_path):
+    single = model()
+    single.reader.published.theirs["problem_type"] = "multi_label_classification"
+    single.save(tmp_path / "several")
+    found = load(tmp_path / "several", "cpu")
+    [answer] = found.predict([str(picture)])
+    logits = single.reader.scores([str(picture)])[0]
+    assert [*answer.probabilities.values()] == pytest.approx(logits.sigmoid().tolist(), abs=1e-6)
+    assert answer.labels == [name for name, share in sorted(answer.probabilities.items(), key=lambda item: -item[1])
+                             if share >= 0.5] and answer.picture == str(picture)  # fmt: skip
+    [shown] = look(found, str(picture)).output["predictions"]
+    assert dict(shown["top"]) == pytest.approx(answer.probabilities, abs=1e-5)
+    with pytest.raises(Problem, match="one label per picture"):
+        found.task.check(Gallery("a", [str(picture)], ["cat"], read_picture))
+    trained, fresh = with_labels(found.reader, Image(found.task.labels), found.model.encoder.config, taught=True)
+    assert fresh and trained.reader.published.theirs["problem_type"] == "single_label_classification"
