@@ -21,6 +21,7 @@ from regard.data.reading import Reading
 from regard.data.sounds import Source, stream_sound
 from regard.data.table import Table, read_table
 from regard.errors import Problem
+from regard.text.compressed import open_compressed
 
 SOUNDS = (".wav", ".flac", ".ogg", ".mp3", ".aiff", ".aif")
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz")
@@ -106,7 +107,7 @@ def digit_of(name: str) -> str | None:
 
 def in_archive(path: Path) -> list[Recording]:
     try:
-        with tarfile.open(path) as archive:
+        with open_compressed(path) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
             parts = ((entry.name, archive.extractfile(entry)) for entry in archive if wanted(entry))
             files = {name: part.read() for name, part in parts if part is not None}
     except (OSError, tarfile.TarError, EOFError, lzma.LZMAError, zlib.error) as error:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import json
-import lzma
 import re
-import zlib
+import warnings
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -18,9 +16,11 @@ from typing import Any
 
 from regard.data.lines import LONGEST, read_lines
 from regard.errors import Problem
+from regard.text.compressed import DAMAGED, check_expansion, open_compressed
 
 KINDS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 LOOK = 20  # lines that are looked at where the name of a file does not tell its kind
+PARQUET_ROWS = 256  # read at once: each may be a book
 BELOW = 1000  # rows in which a cell of the first row is looked for, to tell a header from data
 OBJECT, LIST = re.compile(r'\s*\{\s*["}]'), re.compile(r"\s*\[\s*(\{|$)")
 MARKED = re.compile(r"(([A-Z]+):\w+) (.+)")  # a line of TREC's questions: NUM:dist How far is it?
@@ -216,8 +216,11 @@ def _read_parquet(path: str | Path) -> Table:
     except ImportError:
         raise Problem(f"{path} is Parquet, which needs pyarrow: pip install 'regard[parquet]'") from None
     try:
-        found = parquet.ParquetFile(pyarrow.BufferReader(_content(Path(path)))).read()
-    except (pyarrow.ArrowException, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        with open_compressed(path) as stream:
+            content = stream.read()
+        file = parquet.ParquetFile(pyarrow.BufferReader(content))
+        found = pyarrow.Table.from_batches(parquet_batches(file, len(content), str(path)), file.schema_arrow)
+    except (pyarrow.ArrowException, OSError, *DAMAGED) as error:
         raise Problem(f"{path} cannot be read as Parquet ({error}). Check the path, or write it again.") from error
     if not found.num_rows:
         raise Problem(f"{path} has no rows. Give a file with a row for each example.")
@@ -226,13 +229,15 @@ def _read_parquet(path: str | Path) -> Table:
     return Table(str(path), names, rows, starts, True, unit="row")
 
 
-def _content(path: Path) -> bytes:
-    match path.suffix:
-        case ".gz":
-            return gzip.decompress(path.read_bytes())
-        case ".xz":
-            return lzma.decompress(path.read_bytes())
-    return path.read_bytes()
+def parquet_batches(file: Any, stored: int, source: str, columns: list[str] | None = None) -> Iterator[Any]:
+    """The rows of an open ParquetFile of `stored` bytes, some at a time.  A file may repeat one value a billion times in
+    a few bytes; such is refused before it fills the memory."""
+    check_expansion(file.metadata.num_rows, stored, source)
+    size = 0
+    for batch in file.iter_batches(PARQUET_ROWS, columns=columns):
+        size += batch.nbytes
+        check_expansion(size, stored, source)
+        yield batch
 
 
 def _text(value: Any) -> str:
