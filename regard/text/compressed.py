@@ -30,7 +30,7 @@ def open_compressed(path: str | Path) -> io.BufferedReader:
 def decompressed(file: BinaryIO, form: str, name: str) -> io.BufferedReader:
     """The decompressed bytes of an open file, which is closed with the stream."""
     counted = CountedInput(file)
-    stream = gzip.GzipFile(fileobj=counted) if form == "gzip" else lzma.LZMAFile(cast(IO[bytes], counted))
+    stream = gzip.open(counted) if form == "gzip" else lzma.open(cast(IO[bytes], counted))  # noqa: SIM115 closed with it
     return io.BufferedReader(BoundedExpansion(cast(BinaryIO, stream), counted, name))
 
 

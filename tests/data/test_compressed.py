@@ -27,13 +27,12 @@ def bombs(tmp_path_factory):
     """Files of some kilobytes that unfold to 64 MiB of newlines."""
     folder = tmp_path_factory.mktemp("bombs")
     newlines = b"\n" * 2**26
-    for suffix, content in ((".gz", gzip.compress(newlines, 1)), (".xz", lzma.compress(newlines, preset=0))):
-        for name in ("a.txt", "a.tsv", "a.csv", "a.jsonl", "a.json", "a.parquet"):
-            (folder / f"{name}{suffix}").write_bytes(content)
+    (folder / "a.txt.gz").write_bytes(gzip.compress(newlines, 1))
+    for name in ("a.txt", "a.tsv", "a.csv", "a.jsonl", "a.json", "a.parquet"):
+        (folder / f"{name}.xz").write_bytes(lzma.compress(newlines, preset=0))
     return folder
 
 
-@pytest.mark.parametrize("suffix", [".gz", ".xz"])
 @pytest.mark.parametrize(
     "name, read",
     [
@@ -48,18 +47,18 @@ def bombs(tmp_path_factory):
         ("a.parquet", read_table),
     ],
 )
-def test_a_decompression_bomb_is_refused_by_every_reader(bombs, name, read, suffix, monkeypatch):
+def test_a_decompression_bomb_is_refused_by_every_reader(bombs, name, read, monkeypatch):
     monkeypatch.setattr(compressed, "FREE_BYTES", 2**16)  # or millions of lines are counted first
     monkeypatch.setattr(compressed, "CHUNK_BYTES", 2**9)
-    with pytest.raises(Problem, match=rf"{name}{suffix}.*(unfolds to more than|is empty)"):
-        read(bombs / f"{name}{suffix}")
+    with pytest.raises(Problem, match=rf"{name}\.xz.*(unfolds to more than|is empty)"):
+        read(bombs / f"{name}.xz")
 
 
 def test_a_bomb_is_refused_after_little_of_it(bombs):
     for suffix in (".gz", ".xz"):
-        with pytest.raises(Problem, match="If you trust it, decompress it yourself"), compressed.open_compressed(
-            bombs / f"a.txt{suffix}"
-        ) as stream:
+        path = bombs / f"a.txt{suffix}"
+        trusted = pytest.raises(Problem, match="If you trust it, decompress it yourself")
+        with trusted, compressed.open_compressed(path) as stream:
             size = 0
             while some := stream.read(8192):
                 size += len(some)
