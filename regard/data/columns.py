@@ -132,7 +132,7 @@ def find_columns(table: Table, kind: Kind, given: Columns) -> Columns:
         raise UsageProblem(
             f"second={given.second!r}: {kind} reads one text; the tasks that read two are pair and regress"
         )
-    names = {role: _column(table, name) for role, name in given.roles().items()}
+    names = {role: column_name(table, name) for role, name in given.roles().items()}
     choices = tuple(name for role, name in names.items() if role.startswith("choice"))
     said = Columns(names.get("text"), names.get("second"), names.get("label"), choices)
     guess = _texts_by_name(table.names, kind) if table.named else _texts_by_contents(table, kind, said)
@@ -224,7 +224,8 @@ def _label_by_values(columns: Sequence[Contents], kind: Kind, named: bool) -> st
     return candidates[0].name if candidates else None
 
 
-def _column(table: Table, name: Name) -> str:
+def column_name(table: Table, name: Name) -> str:
+    """The name of a column that was given by name, or by number from 1."""
     if str(name) in table.names:
         return str(name)
     if str(name).isdecimal() and 1 <= int(name) <= len(table.names):
