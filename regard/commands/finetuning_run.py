@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,10 @@ from regard.commands.run_folder import claim
 from regard.commands.settings import FinetuningSettings
 from regard.config import to_dict
 from regard.data.framed import ExampleBatches
-from regard.data.labelled import Labelled, overlap
 from regard.data.lines import fingerprint
+from regard.data.reading import Reading
+from regard.data.report import answer_lines, duplicate_lines
+from regard.data.split import DEV_SHARE, hold_out
 from regard.errors import UsageProblem
 from regard.models import ENCODERS
 from regard.models.encoder import EncoderConfig, HeadedEncoder
@@ -41,11 +43,11 @@ ULMFIT: Manner = "slanted", (0.7, 0.99), 2.6  # Howard and Ruder (2018)
 
 class FinetuningRun:
     def __init__(self, settings: FinetuningSettings, model: str, task: str, folder: Path):
-        if not settings.train or not settings.dev:
-            raise UsageProblem("fine-tuning needs train=FILE to learn from and dev=FILE to choose the best weights by")
+        if not settings.train:
+            raise UsageProblem("fine-tuning needs train=FILE to learn from")
         self.settings, self.model, self.name, self.folder = settings, model, task, folder
         kind, s = TASKS[task], settings
-        self.train, self.dev = kind.read(s.train, s.reading), kind.read(s.dev, s.reading)
+        self.train, self.dev = with_dev(kind.read, s)
         self.test = kind.read(s.test, s.reading) if s.test else None
         self.task = kind.of(self.train)
         for data in filter(None, (self.dev, self.test)):
@@ -69,7 +71,7 @@ class FinetuningRun:
             ExampleBatches(examples, settings.batch, settings.seed),
             training, self.folder,
             evaluate=lambda: by_name(finetuned.evaluate(self.dev)),
-            fingerprint=fingerprint([settings.train, settings.dev]),
+            fingerprint=fingerprint(filter(None, [settings.train, settings.dev])),
             allow_changed_data=allow_changed_data,
         )  # fmt: skip
         if outcome.signal:
@@ -110,9 +112,7 @@ class FinetuningRun:
         )  # fmt: skip
 
     def facts(self, fresh: list[str], notes: Sequence[str], training: TrainingConfig) -> Iterator[str]:
-        yield from [*self.train.lines(), *self.dev.lines()]
-        if isinstance(self.train, Labelled):
-            yield f"of {self.dev.source} in {self.train.source} too: {overlap(self.train, self.dev)}"
+        yield from self.data_facts()
         yield from notes
         yield f"new, and to be learned: {', '.join(fresh)}" if fresh else "the head goes on with what it has learned"
         size, rate = self.settings.batch, training.optimizer.rate
@@ -121,6 +121,15 @@ class FinetuningRun:
             yield f"from the heads down, each part's rate is that above it over {training.optimizer.discriminative:g}"
         if training.optimizer.unfreeze:
             yield f"the heads learn first, and one more part below them every {training.optimizer.unfreeze:,} steps"
+
+    def data_facts(self) -> Iterator[str]:
+        """What will be learned: examples, columns and labels of each file, and duplicates within and between them."""
+        files = {"train": self.train, "dev": self.dev, "test": self.test}
+        yield from told_if_held_out(self.dev, self.settings)
+        for data in filter(None, files.values()):
+            yield from [*data.lines(), *answer_lines(data, self.name == "regress")]
+        yield from column_warnings(files)
+        yield from duplicate_lines(files)
 
     def tell(self, finetuned: Finetuned) -> None:
         """How good the chosen weights are on the files that were held out."""
@@ -137,10 +146,34 @@ class FinetuningRun:
             f"- begun from: {Path(self.model).name}",
             f"- trained on: {len(self.train):,} examples of {s.train}",
             f"- steps: {outcome.step} ({outcome.stopped_because}) of {s.batch} examples; weights: the {outcome.chosen}",
-            f"- {training.watched} on {s.dev}: {outcome.best}",
+            f"- {training.watched} on {self.dev.source}: {outcome.best}",
             f"- rate: {training.optimizer.rate:g}, {training.optimizer.schedule}; seed: {s.seed}; regard {__version__}",
             "",
         ])  # fmt: skip
+
+
+def with_dev(read: Callable[[str, Reading], Any], settings: FinetuningSettings) -> tuple[Any, Any]:
+    """The examples to train on, and those to choose weights by: of a file of their own, or held out."""
+    train = read(settings.train, settings.reading)
+    if settings.dev:
+        return train, read(settings.dev, settings.reading)
+    return hold_out(train, settings.seed)
+
+
+def told_if_held_out(dev: Any, settings: FinetuningSettings) -> list[str]:
+    if settings.dev:
+        return []
+    return [
+        f"no dev file: {len(dev):,} examples, {DEV_SHARE:.0%} of {settings.train}, are held out to choose weights by "
+        f"(stratified, duplicates kept together, seed {settings.seed}); name others with --dev"
+    ]
+
+
+def column_warnings(files: dict[str, Any]) -> list[str]:
+    """Columns of a file that were taken for something else than those of the training file."""
+    train = getattr(files["train"], "columns", None)
+    others = {name: getattr(data, "columns", None) for name, data in files.items() if data is not None}
+    return [f"warning: of {name} other columns are read: {other}" for name, other in others.items() if other != train]
 
 
 def usual_rate(width: int) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from regard.commands.finetuning_run import FinetuningRun, by_name
+from regard.commands.finetuning_run import FinetuningRun, by_name, told_if_held_out, with_dev
 from regard.commands.listeners import listener_of
 from regard.commands.run_folder import claim
 from regard.commands.settings import FinetuningSettings
@@ -38,13 +38,12 @@ HEAD_FIRST = 0.2  # the share of the steps over which a model that has learned i
 
 class TranscribingRun(FinetuningRun):
     def __init__(self, settings: FinetuningSettings, model: str, folder: Path):
-        if not settings.train or not settings.dev:
-            raise UsageProblem("fine-tuning needs train=FILE to learn from and dev=FILE to choose the best weights by")
+        if not settings.train:
+            raise UsageProblem("fine-tuning needs train=FILE to learn from")
         settings = replace(settings, best=settings.best or f"lowest {Transcribe.watched}")
         self.settings, self.model, self.name, self.folder = settings, model, TRANSCRIBE, folder
-        read = Transcribe.read
-        self.train, self.dev = read(settings.train, settings.reading), read(settings.dev, settings.reading)
-        self.test = read(settings.test, settings.reading) if settings.test else None
+        self.train, self.dev = with_dev(Transcribe.read, settings)
+        self.test = Transcribe.read(settings.test, settings.reading) if settings.test else None
 
     def write(self, set: tuple[str, ...], allow_changed_data: bool = False) -> Finetuned:
         settings, device = self.settings, here()
@@ -108,7 +107,7 @@ class TranscribingRun(FinetuningRun):
         return SoundCorpus.make([self.train], listener.ears.rate, self.folder / f"sounds{rank}")
 
     def facts(self, fresh: list[str], notes: Sequence[str], training: TrainingConfig) -> Iterator[str]:
-        yield from [*self.train.lines(), *self.dev.lines(), *notes]
+        yield from [*told_if_held_out(self.dev, self.settings), *self.train.lines(), *self.dev.lines(), *notes]
         yield f"new, and to be learned: {', '.join(fresh)}" if fresh else "the head goes on with what it has learned"
         size, rate = self.settings.batch, training.optimizer.rate
         yield f"{training.steps:,} steps of {size} recordings, rate {rate:.1e}, {training.precision}"

@@ -91,8 +91,8 @@ class Contents:
 
     @property
     def is_numeric(self) -> bool:
-        """Whether most values are numbers: a few that are not are faults, to be named row by row."""
-        return len(self.numbers) > len(self.values) / 2
+        """Whether at least half of its values are numbers: others are faults, to be named row by row."""
+        return len(self.numbers) >= max(len(self.values) / 2, 1)
 
     @property
     def is_filled(self) -> bool:

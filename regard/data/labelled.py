@@ -6,13 +6,14 @@ import re
 import sys
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 
 from regard.config import did_you_mean
-from regard.data.columns import Columns, Kind, find_columns, is_number, require_label
+from regard.data.columns import Columns, Contents, Kind, find_columns, is_number, require_label
 from regard.data.reading import UNLABELLED
+from regard.data.split import ExampleKey, label_strata, number_strata, plain_text
 from regard.data.table import BadRows, Table, parse_json, read_table
 from regard.errors import Problem
 
@@ -36,6 +37,21 @@ class Labelled:
 
     def place(self, example: int) -> str:
         return f"{self.source}, {self.unit} {self.starts[example]}"
+
+    def take(self, numbers: Sequence[int], source: str) -> Labelled:
+        """The chosen examples, in that order."""
+        texts, labels = [self.texts[number] for number in numbers], [self.labels[number] for number in numbers]
+        starts = array("q", (self.starts[number] for number in numbers))
+        return replace(self, source=source, texts=texts, labels=labels, starts=starts)
+
+    def example_keys(self) -> list[ExampleKey]:
+        """A pair stays together with the same two texts the other way round."""
+        scores = Contents(str(self.columns.label), self.labels).holds_scores
+        parts = number_strata([_order(label)[0] for label in self.labels]) if scores else label_strata(self.labels)
+        return [
+            ExampleKey(plain_text(texts), label, part, () if scores else (label,), plain_text(sorted(texts)))
+            for texts, label, part in zip(self.texts, self.labels, parts, strict=True)
+        ]
 
     def lines(self) -> list[str]:
         """The facts as text, the warnings last."""

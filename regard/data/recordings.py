@@ -19,6 +19,7 @@ from regard.checkpoints.files import write_file
 from regard.data.lines import read_lines
 from regard.data.reading import Reading
 from regard.data.sounds import Source, stream_sound
+from regard.data.split import ExampleKey, label_strata
 from regard.data.table import Table, read_table
 from regard.errors import Problem
 from regard.text.compressed import open_compressed
@@ -57,6 +58,17 @@ class Recordings:
     def lines(self) -> list[str]:
         said = sum(one.text is not None for one in self.every)
         return [f"{self.source}: {len(self):,} recordings, {said:,} with what is said in them"]
+
+    def take(self, numbers: Sequence[int], source: str) -> Recordings:
+        """The chosen recordings, in that order."""
+        return replace(self, source=source, every=[self.every[number] for number in numbers])
+
+    def example_keys(self) -> list[ExampleKey]:
+        """A recording is known by its file: the same words may be said in many."""
+        return [
+            ExampleKey(one.name, text, stratum, tuple(text))
+            for one, text, stratum in zip(self.every, self.texts, label_strata(self.texts), strict=True)
+        ]
 
     def spoken(self) -> Recordings:
         """The same, if it is told of each what is said."""

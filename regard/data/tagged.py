@@ -13,6 +13,7 @@ from typing import Literal
 
 from regard.config import did_you_mean
 from regard.data.lines import read_lines
+from regard.data.split import ExampleKey, plain_text
 from regard.data.tag_tables import FORMS, TaggedRows, is_header, is_tag_table, read_tag_table
 from regard.errors import Problem, UsageProblem
 
@@ -48,6 +49,24 @@ class Tagged:
 
     def place(self, sentence: int) -> str:
         return f"{self.source}, sentence at line {self.starts[sentence]}"
+
+    def take(self, numbers: Sequence[int], source: str) -> Tagged:
+        """The chosen sentences, in that order."""
+        words, tags = ([some[number] for number in numbers] for some in (self.words, self.tags))
+        starts = array("q", (self.starts[number] for number in numbers))
+        return replace(self, source=source, words=words, tags=tags, starts=starts)
+
+    def example_keys(self) -> list[ExampleKey]:
+        """The stratum is the first kind of entity, or where tags spell none, the first tag."""
+        return [
+            ExampleKey(plain_text(words), " ".join(tags), self._stratum(tags), tuple(tags))
+            for words, tags in zip(self.words, self.tags, strict=True)
+        ]
+
+    def _stratum(self, tags: Sequence[str]) -> str:
+        if self.scheme == "none":
+            return tags[0]
+        return next((kind for mark, kind in map(_parts, tags) if mark != "O"), "")
 
     def lines(self) -> list[str]:
         """The facts as text, the warnings last."""

@@ -41,7 +41,7 @@ def read_pairs(path: str | Path, template: str = WHOLE, reading: Reading | None 
         elif wanted not in reading.unlabelled:
             sources.append(one_line(written(template, {name: row[place] for name, place in at.items()})))
             targets.append(one_line(wanted))
-    return told(path, table, Parallel(sources, targets))
+    return told(path, table, Parallel(sources, targets, str(path)))
 
 
 def found(table: Table, fields: list[str], given: Columns) -> Columns:
