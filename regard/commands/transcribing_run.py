@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -17,6 +17,7 @@ from regard.commands.run_folder import claim
 from regard.commands.settings import FinetuningSettings
 from regard.config import to_dict
 from regard.data.recordings import SoundCorpus, fingerprint_of
+from regard.data.report import duplicate_lines
 from regard.data.sound_batches import SpokenBatches
 from regard.errors import UsageProblem
 from regard.models import SOUND
@@ -107,7 +108,11 @@ class TranscribingRun(FinetuningRun):
         return SoundCorpus.make([self.train], listener.ears.rate, self.folder / f"sounds{rank}")
 
     def facts(self, fresh: list[str], notes: Sequence[str], training: TrainingConfig) -> Iterator[str]:
-        yield from [*told_if_held_out(self.dev, self.settings), *self.train.lines(), *self.dev.lines(), *notes]
+        files = {"train": self.train, "dev": self.dev, "test": self.test}
+        yield from told_if_held_out(self.dev, self.settings)
+        for data in filter(None, files.values()):
+            yield from data.lines()
+        yield from [*duplicate_lines(files), *self.characters(), *notes]
         yield f"new, and to be learned: {', '.join(fresh)}" if fresh else "the head goes on with what it has learned"
         size, rate = self.settings.batch, training.optimizer.rate
         yield f"{training.steps:,} steps of {size} recordings, rate {rate:.1e}, {training.precision}"
@@ -115,6 +120,16 @@ class TranscribingRun(FinetuningRun):
             yield "the convolutions stay as they are"
         if training.optimizer.unfreeze:
             yield f"the head learns first, and one more part below it every {training.optimizer.unfreeze:,} steps"
+
+    def characters(self) -> Iterator[str]:
+        """What the model writes; and what it does not, though it is said in a held-out recording."""
+        letters: Letters = cast(Any, self.task).letters
+        known = sorted(letter for letter in letters.ids if len(letter) == 1 and letters.ids[letter] != letters.space)
+        yield f"characters: {len(known):,} and the space: {' '.join(known)}"
+        for name, data in (("dev", self.dev), ("test", self.test)):
+            said = {character for text in (data.texts if data else ()) for character in letters.cased(text)}
+            if missing := sorted(letter for letter in said - letters.ids.keys() if not letter.isspace()):
+                yield f"warning: {name} has characters that the model does not write: {' '.join(missing)}"
 
     def card(self, outcome: Any, training: TrainingConfig) -> str:
         return super().card(outcome, training).replace("An encoder", "A model of sound", 1)

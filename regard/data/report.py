@@ -37,7 +37,7 @@ def answer_lines(data: Any, numeric: bool = False) -> list[str]:
 def label_line(labels: Iterable[str], what: str = "labels") -> str:
     """Labels with their counts, and the majority share."""
     counts = Counter(labels)
-    commonest, count = counts.most_common(1)[0]
+    commonest, count = min(counts.items(), key=lambda item: (-item[1], item[0]))
     return (
         f"{what}: {_counts(counts)}; majority share {count / counts.total():.1%} "
         f"(the accuracy of always answering {commonest!r})"
