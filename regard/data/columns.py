@@ -118,7 +118,7 @@ class Contents:
         return bool(self.values) and repeats and not self.holds_scores
 
     def __str__(self) -> str:
-        what = "numbers" if self.is_numeric else "values"
+        what = "numbers" if len(self.numbers) == len(self.values) else "values"
         shown = [value[:SHOWN_CHARACTERS] + "..." * (len(value) > SHOWN_CHARACTERS) for value in self.values]
         examples = f", such as {', '.join(map(repr, shown[:SHOWN_VALUES]))}" if shown else ""
         count = len(self.values)

@@ -39,10 +39,11 @@ class Labelled:
         return f"{self.source}, {self.unit} {self.starts[example]}"
 
     def take(self, numbers: Sequence[int], source: str) -> Labelled:
-        """The chosen examples, in that order."""
+        """The chosen examples, in that order.  Rows that gave none stay with the file itself."""
         texts, labels = [self.texts[number] for number in numbers], [self.labels[number] for number in numbers]
         starts = array("q", (self.starts[number] for number in numbers))
-        return replace(self, source=source, texts=texts, labels=labels, starts=starts)
+        found = replace(self, source=source, texts=texts, labels=labels, starts=starts)
+        return found if source == self.source else replace(found, unlabelled=0, empty=0, skipped=0)
 
     def example_keys(self) -> list[ExampleKey]:
         """A pair stays together with the same two texts the other way round."""

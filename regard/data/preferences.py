@@ -54,9 +54,10 @@ class Preferences:
         return [facts, *[warning] * bool(turned)]
 
     def take(self, numbers: Sequence[int], source: str) -> Preferences:
-        """The chosen pairs, in that order."""
+        """The chosen pairs, in that order.  Rows that gave none stay with the file itself."""
         starts = array("q", (self.starts[number] for number in numbers))
-        return replace(self, source=source, pairs=[self.pairs[number] for number in numbers], starts=starts)
+        found = replace(self, source=source, pairs=[self.pairs[number] for number in numbers], starts=starts)
+        return found if source == self.source else replace(found, equal=0, blank=0, skipped=0)
 
     def example_keys(self) -> list[ExampleKey]:
         """Pairs that follow one prompt stay together."""
