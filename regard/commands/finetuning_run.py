@@ -47,7 +47,7 @@ class FinetuningRun:
             raise UsageProblem("fine-tuning needs train=FILE to learn from")
         self.settings, self.model, self.name, self.folder = settings, model, task, folder
         kind, s = TASKS[task], settings
-        self.train, self.dev = with_dev(kind.read, s)
+        self.train, self.dev = read_train_and_dev(kind.read, s)
         self.test = kind.read(s.test, s.reading) if s.test else None
         self.task = kind.of(self.train)
         for data in filter(None, (self.dev, self.test)):
@@ -125,7 +125,7 @@ class FinetuningRun:
     def data_facts(self) -> Iterator[str]:
         """What will be learned: examples, columns and labels of each file, and duplicates within and between them."""
         files = {"train": self.train, "dev": self.dev, "test": self.test}
-        yield from told_if_held_out(self.dev, self.settings)
+        yield from held_out_note(self.dev, self.settings)
         for data in filter(None, files.values()):
             yield from [*data.lines(), *answer_lines(data, self.name == "regress")]
         yield from column_warnings(files)
@@ -152,7 +152,7 @@ class FinetuningRun:
         ])  # fmt: skip
 
 
-def with_dev(read: Callable[[str, Reading], Any], settings: FinetuningSettings) -> tuple[Any, Any]:
+def read_train_and_dev(read: Callable[[str, Reading], Any], settings: FinetuningSettings) -> tuple[Any, Any]:
     """The examples to train on, and those to choose weights by: of a file of their own, or held out."""
     train = read(settings.train, settings.reading)
     if settings.dev:
@@ -160,7 +160,7 @@ def with_dev(read: Callable[[str, Reading], Any], settings: FinetuningSettings) 
     return hold_out(train, settings.seed)
 
 
-def told_if_held_out(dev: Any, settings: FinetuningSettings) -> list[str]:
+def held_out_note(dev: Any, settings: FinetuningSettings) -> list[str]:
     if settings.dev:
         return []
     return [

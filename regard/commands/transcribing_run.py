@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import torch
 
-from regard.commands.finetuning_run import FinetuningRun, by_name, told_if_held_out, with_dev
+from regard.commands.finetuning_run import FinetuningRun, by_name, held_out_note, read_train_and_dev
 from regard.commands.listeners import listener_of
 from regard.commands.run_folder import claim
 from regard.commands.settings import FinetuningSettings
@@ -43,7 +43,7 @@ class TranscribingRun(FinetuningRun):
             raise UsageProblem("fine-tuning needs train=FILE to learn from")
         settings = replace(settings, best=settings.best or f"lowest {Transcribe.watched}")
         self.settings, self.model, self.name, self.folder = settings, model, TRANSCRIBE, folder
-        self.train, self.dev = with_dev(Transcribe.read, settings)
+        self.train, self.dev = read_train_and_dev(Transcribe.read, settings)
         self.test = Transcribe.read(settings.test, settings.reading) if settings.test else None
 
     def write(self, set: tuple[str, ...], allow_changed_data: bool = False) -> Finetuned:
@@ -109,7 +109,7 @@ class TranscribingRun(FinetuningRun):
 
     def facts(self, fresh: list[str], notes: Sequence[str], training: TrainingConfig) -> Iterator[str]:
         files = {"train": self.train, "dev": self.dev, "test": self.test}
-        yield from told_if_held_out(self.dev, self.settings)
+        yield from held_out_note(self.dev, self.settings)
         for data in filter(None, files.values()):
             yield from data.lines()
         yield from [*duplicate_lines(files), *self.characters(), *notes]

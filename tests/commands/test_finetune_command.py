@@ -147,6 +147,13 @@ def test_what_will_be_learned_is_said_before_training(call, encoder, tmp_path):
     assert done.err.index("majority share") < done.err.index("step")
 
 
+def test_other_columns_of_dev_are_said(call, encoder, examples, tmp_path):
+    dev = write_table(tmp_path / "dev.tsv", [{"text": row["sentence"], "class": row["label"]} for row in reviews(4)])
+    done = call(*finetuning(encoder, "classify", examples[0], dev, tmp_path / "run"))
+    assert done.code == 0, done.err
+    assert "warning: of dev other columns are read: text: column 'text', label: column 'class'" in done.err
+
+
 @pytest.mark.parametrize("task", ["classify", "pair", "similar", "regress", "choose", "tag", "answer"])
 def test_without_a_dev_file_a_tenth_is_held_out(call, encoder, tmp_path, task):
     made = "pair" if task == "similar" else task
