@@ -29,7 +29,9 @@ TRAINING, OPTIMIZER = TRANSLATION.training, TRANSLATION.training.optimizer  # wh
 @train_app.command("text")
 def train_text(
     train: Annotated[Path, Option(help="CSV, TSV, JSON lines or Parquet.")],
-    dev: Annotated[Path, Option(help="Held out, to choose the best weights by.")],
+    dev: Annotated[
+        Path | None, Option(help="Held out, to choose the best weights by; by default a tenth of --train.")
+    ] = None,
     test: Annotated[Path | None, Option(help="Scored at the end.")] = None,
     model: Annotated[str, Option(help="T5: a folder, a name on the hub, or a preset, which begins from nothing.")] = (
         "t5-small"

@@ -43,7 +43,10 @@ TRAINING, OPTIMIZER = TRANSLATION.training, TRANSLATION.training.optimizer  # wh
 @train_app.command("translate")
 def train_translate(
     train: Annotated[Files, Option(metavar="SOURCE TARGET", help="Parallel text, line by line; .gz and .xz too.")],
-    dev: Annotated[Files, Option(metavar="SOURCE TARGET", help="Held-out text, to choose the best weights by.")],
+    dev: Annotated[
+        Files | None,
+        Option(metavar="SOURCE TARGET", help="Held out, to choose the best weights by; by default a tenth of --train."),
+    ] = None,
     test: Annotated[Files | None, Option(metavar="SOURCE TARGET", help="Scored at the end.")] = None,
     model: Annotated[
         str, Option(help="A preset; or a folder or a name on the hub, to go on from.")
@@ -184,8 +187,10 @@ def pretrain(
 def finetune(
     model: Annotated[str, Argument(help="A folder, a name on the hub, or a preset, which begins from nothing.")],
     task: Annotated[Task, Argument(help="What to learn.")],
-    train: Annotated[Path, Option(help="CSV, TSV, JSON lines, Parquet; tag: CoNLL, CoNLL-U; answer: SQuAD's JSON.")],
-    dev: Annotated[Path, Option(help="Held out, to choose the best weights by.")],
+    train: Annotated[Path, Option(help="CSV, TSV, JSON lines, Parquet; tag: also CoNLL(-U); answer: SQuAD's JSON.")],
+    dev: Annotated[
+        Path | None, Option(help="Held out, to choose the best weights by; by default a tenth of --train.")
+    ] = None,
     test: Annotated[Path | None, Option(help="Scored at the end.")] = None,
     out: Annotated[Path | None, Option(help="The run's folder; the same again goes on with it.")] = None,
     tokenizer: Annotated[Path | None, Option(help="For a preset: a tokenizer.json, or a folder.")] = None,
@@ -247,7 +252,8 @@ def finetune(
     from regard.commands.finetune import finetune as run
 
     run(
-        model, task, train=train, dev=dev, test=test or "", out=out, tokenizer=tokenizer, set=tuple(settings or ()),
+        model, task, train=train, dev=dev or "", test=test or "", out=out, tokenizer=tokenizer,
+        set=tuple(settings or ()),
         reading=reading(
             text, second, label, choices, header, skip_bad, unlabelled, encoding, label_map, label_separator,
             label_columns,

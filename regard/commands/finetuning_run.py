@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -15,8 +16,10 @@ from regard.commands.settings import FINETUNING, FinetuningSettings
 from regard.config import to_dict
 from regard.data.corpus import unknown_warnings
 from regard.data.framed import ExampleBatches
-from regard.data.labelled import Labelled, overlap
 from regard.data.lines import fingerprint
+from regard.data.reading import Reading
+from regard.data.report import answer_lines, duplicate_lines
+from regard.data.split import DEV_SHARE, hold_out
 from regard.errors import UsageProblem
 from regard.models import ENCODERS
 from regard.models.encoder import EncoderConfig, HeadedEncoder
@@ -43,11 +46,11 @@ ULMFIT: Manner = "slanted", (0.7, 0.99), 2.6  # Howard and Ruder (2018)
 
 class FinetuningRun:
     def __init__(self, settings: FinetuningSettings, model: str, task: str, folder: Path):
-        if not settings.train or not settings.dev:
-            raise UsageProblem("fine-tuning needs train=FILE to learn from and dev=FILE to choose the best weights by")
+        if not settings.train:
+            raise UsageProblem("fine-tuning needs train=FILE to learn from")
         self.settings, self.model, self.name, self.folder = settings, model, task, folder
         kind, s = TASKS[task], settings
-        self.train, self.dev = kind.read(s.train, s.reading), kind.read(s.dev, s.reading)
+        self.train, self.dev = read_train_and_dev(kind.read, s)
         self.test = kind.read(s.test, s.reading) if s.test else None
         self.task = kind.of(self.train)
         if isinstance(self.task, MultiLabel):
@@ -77,7 +80,7 @@ class FinetuningRun:
             ExampleBatches(examples, settings.batch, settings.seed),
             training, self.folder,
             evaluate=lambda: by_name(finetuned.evaluate(self.dev)),
-            fingerprint=fingerprint([settings.train, settings.dev]),
+            fingerprint=fingerprint(filter(None, [settings.train, settings.dev])),
             allow_changed_data=allow_changed_data,
         )  # fmt: skip
         if outcome.signal:
@@ -118,9 +121,7 @@ class FinetuningRun:
         )  # fmt: skip
 
     def facts(self, fresh: list[str], notes: Sequence[str], training: TrainingConfig) -> Iterator[str]:
-        yield from [*self.train.lines(), *self.dev.lines()]
-        if isinstance(self.train, Labelled):
-            yield f"of {self.dev.source} in {self.train.source} too: {overlap(self.train, self.dev)}"
+        yield from self.data_facts()
         for data in filter(None, (self.dev, self.test)):
             yield from unseen_warnings(self.task.unseen(data), data.source)
         yield from notes
@@ -137,6 +138,15 @@ class FinetuningRun:
         for data in filter(None, (self.train, self.dev, self.test)):
             yield from unknown_warnings(unknown_share(reader, self.task.inputs(data)), data.source)
 
+    def data_facts(self) -> Iterator[str]:
+        """What will be learned: examples, columns and labels of each file, and duplicates within and between them."""
+        files = {"train": self.train, "dev": self.dev, "test": self.test}
+        yield from held_out_note(self.dev, self.settings)
+        for data in filter(None, files.values()):
+            yield from [*data.lines(), *answer_lines(data, self.name == "regress")]
+        yield from column_warnings(files)
+        yield from duplicate_lines(files)
+
     def tell(self, finetuned: Finetuned) -> None:
         """How good the chosen weights are on the files that were held out."""
         for data in (self.dev, self.test):
@@ -152,10 +162,34 @@ class FinetuningRun:
             f"- begun from: {Path(self.model).name}",
             f"- trained on: {len(self.train):,} examples of {s.train}",
             f"- steps: {outcome.step} ({outcome.stopped_because}) of {s.batch} examples; weights: the {outcome.chosen}",
-            f"- {training.watched} on {s.dev}: {outcome.best}",
+            f"- {training.watched} on {self.dev.source}: {outcome.best}",
             f"- rate: {training.optimizer.rate:g}, {training.optimizer.schedule}; seed: {s.seed}; regard {__version__}",
             "",
         ])  # fmt: skip
+
+
+def read_train_and_dev(read: Callable[[str, Reading], Any], settings: FinetuningSettings) -> tuple[Any, Any]:
+    """The examples to train on, and those to choose weights by: of a file of their own, or held out."""
+    train = read(settings.train, settings.reading)
+    if settings.dev:
+        return train, read(settings.dev, settings.reading)
+    return hold_out(train, settings.seed)
+
+
+def held_out_note(dev: Any, settings: FinetuningSettings) -> list[str]:
+    if settings.dev:
+        return []
+    return [
+        f"no dev file: {len(dev):,} examples, {DEV_SHARE:.0%} of {settings.train}, are held out to choose weights by "
+        f"(stratified, duplicates kept together, seed {settings.seed}); name others with --dev"
+    ]
+
+
+def column_warnings(files: dict[str, Any]) -> list[str]:
+    """Columns of a file that were taken for something else than those of the training file."""
+    train = getattr(files["train"], "columns", None)
+    others = {name: getattr(data, "columns", None) for name, data in files.items() if data is not None}
+    return [f"warning: of {name} other columns are read: {other}" for name, other in others.items() if other != train]
 
 
 def usual_rate(width: int) -> float:

@@ -24,6 +24,7 @@ from regard.data.augment import Augment, Bend, Erase, Flip, Mix, PaddedCrop, Rec
 from regard.data.images import Gallery
 from regard.data.one_of_many import OneOfMany
 from regard.data.picture_cache import PictureBatches, PictureCache
+from regard.data.report import label_line
 from regard.errors import Problem, UsageProblem
 from regard.objectives.objective import Asked
 from regard.objectives.pictured import SMALL, Pictured, Teacher
@@ -133,8 +134,10 @@ class PictureRun:
         )  # fmt: skip
 
     def facts(self, fresh: list[str], training: TrainingConfig) -> Iterator[str]:
+        if not self.settings.dev:
+            yield f"no dev pictures: one in {HELD_OUT} of each class is held out to choose weights by; others: --dev"
         yield from [*self.train.lines(), *self.dev.lines()]
-        yield f"labels: {', '.join(self.task.labels.names)}"
+        yield label_line(self.train.labels)
         for data in filter(None, (self.dev, self.test)):
             yield from unseen_warnings(self.task.unseen(data), data.source)
         if fresh:

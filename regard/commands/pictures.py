@@ -59,8 +59,8 @@ def finetune_pictures(model: str | Path, **given: Any) -> Finetuned:
     told = {name: str(value) if isinstance(value, Path) else value for name, value in told.items()}
     if not told.get("best"):
         told.pop("best", None)
-    if not train or not told.get("dev"):
-        raise UsageProblem("fine-tuning needs train=FOLDER to learn from and dev=FOLDER to choose the best weights by")
+    if not train:
+        raise UsageProblem("fine-tuning needs train=FOLDER to learn from")
     gentle = replace(PICTURES, train=(str(train),), augment=GENTLE)
     return train_pictures(model, update(gentle, told), **how)
 

@@ -7,17 +7,18 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
-from regard.commands.finetuning_run import FinetuningRun, by_name
+from regard.commands.finetuning_run import FinetuningRun, by_name, held_out_note, read_train_and_dev
 from regard.commands.label_options import check_label_options
 from regard.commands.listeners import listener_of
 from regard.commands.run_folder import claim
 from regard.commands.settings import FinetuningSettings
 from regard.config import to_dict
 from regard.data.recordings import SoundCorpus, fingerprint_of
+from regard.data.report import duplicate_lines
 from regard.data.sound_batches import SpokenBatches
 from regard.errors import UsageProblem
 from regard.models import SOUND
@@ -40,14 +41,13 @@ HEAD_FIRST = 0.2  # the share of the steps over which a model that has learned i
 
 class TranscribingRun(FinetuningRun):
     def __init__(self, settings: FinetuningSettings, model: str, folder: Path):
-        if not settings.train or not settings.dev:
-            raise UsageProblem("fine-tuning needs train=FILE to learn from and dev=FILE to choose the best weights by")
+        if not settings.train:
+            raise UsageProblem("fine-tuning needs train=FILE to learn from")
         check_label_options(TRANSCRIBE, settings.reading)
         settings = replace(settings, best=settings.best or f"lowest {Transcribe.watched}")
         self.settings, self.model, self.name, self.folder = settings, model, TRANSCRIBE, folder
-        read = Transcribe.read
-        self.train, self.dev = read(settings.train, settings.reading), read(settings.dev, settings.reading)
-        self.test = read(settings.test, settings.reading) if settings.test else None
+        self.train, self.dev = read_train_and_dev(Transcribe.read, settings)
+        self.test = Transcribe.read(settings.test, settings.reading) if settings.test else None
 
     def write(self, set: tuple[str, ...], allow_changed_data: bool = False) -> Finetuned:
         settings, device = self.settings, here()
@@ -112,7 +112,11 @@ class TranscribingRun(FinetuningRun):
         return SoundCorpus.make([self.train], listener.ears.rate, self.folder / f"sounds{rank}")
 
     def facts(self, fresh: list[str], notes: Sequence[str], training: TrainingConfig) -> Iterator[str]:
-        yield from [*self.train.lines(), *self.dev.lines(), *notes]
+        files = {"train": self.train, "dev": self.dev, "test": self.test}
+        yield from held_out_note(self.dev, self.settings)
+        for data in filter(None, files.values()):
+            yield from data.lines()
+        yield from [*duplicate_lines(files), *self.characters(), *notes]
         yield f"new, and to be learned: {', '.join(fresh)}" if fresh else "the head goes on with what it has learned"
         size, rate = self.settings.batch, training.optimizer.rate
         yield f"{training.steps:,} steps of {size} recordings, rate {rate:.1e}, {training.precision}"
@@ -120,6 +124,16 @@ class TranscribingRun(FinetuningRun):
             yield "the convolutions stay as they are"
         if training.optimizer.unfreeze:
             yield f"the head learns first, and one more part below it every {training.optimizer.unfreeze:,} steps"
+
+    def characters(self) -> Iterator[str]:
+        """What the model writes; and what it does not, though it is said in a held-out recording."""
+        letters: Letters = cast(Any, self.task).letters
+        known = sorted(letter for letter in letters.ids if len(letter) == 1 and letters.ids[letter] != letters.space)
+        yield f"characters: {len(known):,} and the space: {' '.join(known)}"
+        for name, data in (("dev", self.dev), ("test", self.test)):
+            said = {character for text in (data.texts if data else ()) for character in letters.cased(text)}
+            if missing := sorted(letter for letter in said - letters.ids.keys() if not letter.isspace()):
+                yield f"warning: {name} has characters that the model does not write: {' '.join(missing)}"
 
     def card(self, outcome: Any, training: TrainingConfig) -> str:
         return super().card(outcome, training).replace("An encoder", "A model of sound", 1)

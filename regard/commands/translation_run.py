@@ -6,6 +6,7 @@ The run is one folder: run.json (all that decides it), tokenizers, metrics.jsonl
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from regard.data.batches import PairBatches
 from regard.data.describe import describe_parallel
 from regard.data.lines import fingerprint
 from regard.data.parallel import Encoded, Parallel, encode, read_parallel
+from regard.data.report import label_line
+from regard.data.split import DEV_SHARE, MAX_STRATA, hold_out
 from regard.data.templates import read_pairs
 from regard.decoding.sample import GREEDY
 from regard.errors import Problem, UsageProblem
@@ -53,7 +56,10 @@ class TranslationRun:
         """`model` is a config: that of the translator to go on from, where one is `begun`; its words may begin from
         `vectors`."""
         self.settings, self.folder, self.begun, self.vectors = settings, folder, begun, vectors
-        self.train, self.dev = self.read("train", settings.train), self.read("dev", settings.dev)
+        train = self.read("train", settings.train)
+        self.train, self.dev = (
+            (train, self.read("dev", settings.dev)) if settings.dev else hold_out(train, settings.training.seed)
+        )
         self.test = self.read("test", settings.test) if settings.test else None
         with torch.device("meta"):
             make_model(model)  # one that cannot be made is refused before the folder is taken
@@ -100,7 +106,7 @@ class TranslationRun:
         dev = self.batches(encode(self.dev, self.source, self.target, longest))
         if is_first():
             told = describe_parallel(self.train, encoded, self.dev, self.test, self.source, self.target)
-            print(*told.lines(), sep="\n", file=sys.stderr, flush=True)
+            print(*self.facts(), *told.lines(), sep="\n", file=sys.stderr, flush=True)
         outcome = train(
             asked, self.batches(encoded), settings.training, self.folder,
             evaluate=lambda: self.evaluation(translator, dev),
@@ -114,6 +120,17 @@ class TranslationRun:
             translator.save(self.folder / "model", self.card(translator, outcome))
             self.score(translator)
         return translator
+
+    def facts(self) -> Iterator[str]:
+        """Whether pairs are held out; and of a task that is written out, its labels."""
+        if not self.settings.dev:
+            seed = self.settings.training.seed
+            yield (
+                f"no dev files: {len(self.dev):,} pairs, {DEV_SHARE:.0%} of {self.train.source}, are held out to "
+                f"choose weights by (duplicates kept together, seed {seed}); name others with --dev"
+            )
+        if self.settings.template and len(set(self.train.targets)) <= MAX_STRATA:
+            yield label_line(self.train.targets)
 
     def translator(self, device: torch.device) -> Translator:
         translator = self.begun or Translator.of(make_model(self.model), self.source, self.target)
@@ -158,7 +175,7 @@ class TranslationRun:
             *([f"- a row is read as: {s.template}"] if s.template else []),
             f"- vocabulary: {kind}, {self.source.size} source pieces, {self.target.size} target pieces",
             f"- steps: {outcome.step} ({outcome.stopped_because}); weights chosen: {outcome.chosen}",
-            f"- {s.training.watched} on {s.dev[0]}: {outcome.best}",
+            f"- {s.training.watched} on {s.dev[0] if s.dev else self.dev.source}: {outcome.best}",
             f"- seed: {s.training.seed}; regard {__version__}",
             "",
             "Use it: `regard translate --model FOLDER < text`",

@@ -10,13 +10,12 @@ from typing import Any
 
 from regard.config import did_you_mean
 from regard.data.lines import read_lines
-from regard.data.table import parse_json
+from regard.data.table import parquet_batches, parse_json
 from regard.errors import Problem, UsageProblem
 
 KINDS = {".jsonl": "json", ".ndjson": "json", ".json": "json", ".parquet": "parquet"}  # others are plain text
 LIKELY = "text content body document article story passage paragraph review comment message sentence"  # columns of text
 A_LINE = 'Give one object a line, such as {"text": "..."}.'
-ROWS = 64  # of Parquet read at once: one may be a book
 
 
 def read_documents(
@@ -78,7 +77,8 @@ def _from_parquet(path: str | Path, column: str | None) -> Iterator[Iterator[str
     try:
         with parquet.ParquetFile(path) as file:
             column = _column(str(path), file.schema_arrow.names, column)
-            texts = (text for some in file.iter_batches(ROWS, columns=[column]) for text in some.column(0).to_pylist())
+            batches = parquet_batches(file, Path(path).stat().st_size, str(path), [column])
+            texts = (text for some in batches for text in some.column(0).to_pylist())
             for number, text in enumerate(texts, 1):
                 yield from _paragraphs(text, f"{path}, row {number}: {column!r}")
     except (pyarrow.ArrowException, OSError) as error:

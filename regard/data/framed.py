@@ -24,6 +24,7 @@ class Framed:
 
     ids: Ragged
     types: Ragged
+    whole: np.ndarray | None = None  # (rows,) how long each would be, had it not been truncated; None: as it is
 
     @classmethod
     def of(cls, rows: Iterable[Row]) -> Framed:
@@ -49,19 +50,22 @@ class Framed:
     def take(self, numbers: Sequence[int] | np.ndarray) -> Framed:
         """The chosen rows, in that order."""
         chosen = np.asarray(numbers, np.int64)
-        return Framed(self.ids.take(chosen), self.types.take(chosen))
+        whole = None if self.whole is None else self.whole[chosen]
+        return Framed(self.ids.take(chosen), self.types.take(chosen), whole)
 
     def batch(self, numbers: Sequence[int] | np.ndarray) -> tuple[Tokens, Tensor]:
         """The chosen rows as a model reads them, and their segments, (N,)."""
         some = self.take(numbers)
         return Tokens(tensor_of(some.ids.ids), rows_of(some.lengths)), tensor_of(some.types.ids)
 
-    def cut(self, longest: int) -> list[str]:
-        """A warning, if rows are as long as they may be: what was longer has lost its end."""
-        full = int((self.lengths >= longest).sum())
-        return (
-            [f"warning: {full:,} rows fill the {longest} pieces that are read; what is longer is cut"] if full else []
-        )
+    def cut(self, longest: int, groups: np.ndarray | None = None) -> list[str]:
+        """A warning, if examples were truncated to `longest` tokens.  Of an example of several rows, `groups` says from
+        which to which it reaches."""
+        truncated = np.zeros(len(self), bool) if self.whole is None else self.whole > self.lengths
+        if groups is not None:
+            truncated = np.add.reduceat(truncated, groups[:-1]) > 0 if len(groups) > 1 else truncated
+        count = int(truncated.sum())
+        return [f"warning: {count:,} of {len(truncated):,} examples truncated to {longest} tokens"] if count else []
 
 
 @dataclass(frozen=True, eq=False)

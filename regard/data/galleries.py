@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import lzma
 import re
@@ -19,6 +18,7 @@ from regard.data.lines import fingerprint
 from regard.data.reading import Reading
 from regard.data.table import Table, read_table
 from regard.errors import Problem
+from regard.text.compressed import open_compressed
 
 READING = Reading()
 PATHS = "path file filename file_name image image_path img picture"
@@ -158,7 +158,7 @@ def idx(path: Path, kind: int, dimensions: int) -> np.ndarray:
 
 
 def contents(path: Path, most: int) -> bytes:
-    with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
+    with open_compressed(path) as file:
         return file.read(most)
 
 
@@ -167,14 +167,14 @@ def of_archive(path: Path, inside: str) -> Gallery:
     names in it lead nowhere."""
     names, labels, files = [], [], []
     try:
-        with tarfile.open(path) as archive:
+        with open_compressed(path) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
             for member in archive:
                 place = PurePosixPath(member.name)
                 if inside != "." and not place.is_relative_to(inside):
                     continue
                 if member.isfile() and place.suffix.lower() in SUFFIXES and member.size < LIMIT:
-                    stream = archive.extractfile(member)
-                    files.append(stream.read() if stream else b"")
+                    content = archive.extractfile(member)
+                    files.append(content.read() if content else b"")
                     names.append(f"{path}/{place}")
                     labels.append(top(place if inside == "." else place.relative_to(inside)))
     except DAMAGED as error:

@@ -8,57 +8,17 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import inf, isfinite
+from math import inf
 from pathlib import Path
-from typing import Literal
 
 from regard.config import did_you_mean
+from regard.data.columns import Columns, Contents, Kind, find_columns, is_number, require_label
 from regard.data.reading import UNLABELLED, Reading
+from regard.data.split import ExampleKey, label_strata, number_strata, plain_text
 from regard.data.table import BadRows, Table, parse_json, read_table
-from regard.errors import Problem, UsageProblem
-
-Kind = Literal["classify", "pair", "regress", "choose"]
-Name = str | int  # of a column; a number counts from 1
-
-# What columns are called, the likeliest first, in small letters and with _ for what is no letter or digit.
-TEXTS = "text sentence review tweet comment content body message document sentence1 premise question query title"
-PAIRS = (
-    *(("sentence1", "sentence2"), ("premise", "hypothesis"), ("question1", "question2"), ("1_string", "2_string")),
-    *(("text1", "text2"), ("text_a", "text_b"), ("sentence_a", "sentence_b"), ("sentence_1", "sentence_2")),
-    *(("question", "sentence"), ("question", "passage"), ("question", "context"), ("question", "answer")),
-    ("text", "text_pair"),
-)
-LABELS = "gold_label label labels class category sentiment polarity topic emotion intent is_duplicate quality"
-NUMBERS = "score similarity similarity_score relatedness_score rating stars"
-CONTEXTS = "startphrase ctx premise question context goal sentence text prompt"
-ANSWERS = "label answer answer_key answerkey gold_label gold correct"
-CHOICE = re.compile(r"(?:ending|choice|option|answer|alternative|solution|sol)_?(\d+)")
-CHOICES = "endings choices options alternatives candidates"
+from regard.errors import Problem
 
 SHOWN = 10  # labels that a message names
-SAMPLE = 1000  # rows that are looked at where no names say what the columns hold
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Which column holds what, by name or by number from 1.  What is not said is guessed."""
-
-    text: Name | None = None
-    second: Name | None = None
-    label: Name | None = None
-    choices: tuple[Name, ...] = ()  # a column for each choice, or one that holds lists of them
-
-    @classmethod
-    def of(cls, reading: Reading) -> Columns:
-        return cls(reading.text, reading.second, reading.label, reading.choices)
-
-    def roles(self) -> dict[str, Name]:
-        every = {"text": self.text, "second": self.second, "label": self.label}
-        choices = {f"choice {number}": name for number, name in enumerate(self.choices, 1)}
-        return {role: name for role, name in (every | choices).items() if name is not None}
-
-    def __str__(self) -> str:
-        return ", ".join(f"{role}: column {name!r}" for role, name in self.roles().items())
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +40,22 @@ class Labelled:
 
     def place(self, example: int) -> str:
         return f"{self.source}, {self.unit} {self.starts[example]}"
+
+    def take(self, numbers: Sequence[int], source: str) -> Labelled:
+        """The chosen examples, in that order.  Rows that gave none stay with the file itself."""
+        texts, labels = [self.texts[number] for number in numbers], [self.labels[number] for number in numbers]
+        starts = array("q", (self.starts[number] for number in numbers))
+        found = replace(self, source=source, texts=texts, labels=labels, starts=starts)
+        return found if source == self.source else replace(found, unlabelled=0, empty=0, skipped=0)
+
+    def example_keys(self) -> list[ExampleKey]:
+        """A pair stays together with the same two texts the other way round."""
+        scores = Contents(str(self.columns.label), self.labels).holds_scores
+        parts = number_strata([_order(label)[0] for label in self.labels]) if scores else label_strata(self.labels)
+        return [
+            ExampleKey(plain_text(texts), label, part, () if scores else (label,), plain_text(sorted(texts)))
+            for texts, label, part in zip(self.texts, self.labels, parts, strict=True)
+        ]
 
     def lines(self) -> list[str]:
         """The facts as text, the warnings last."""
@@ -189,8 +165,7 @@ def label_table(
 ) -> Labelled:
     """The examples of a table, as `read_labelled` has them."""
     found = find_columns(table, kind, columns or Columns())
-    _require(table, "label", found.label)
-    column, bad = table.names.index(str(found.label)), BadRows(skip_bad, table.skipped)
+    column, bad = table.names.index(require_label(table, kind, found)), BadRows(skip_bad, table.skipped)
     texts, labels, starts = [], [], array("q")
     nobody = empty = 0
     for row, shown in enumerate(_texts(table, found)):
@@ -199,7 +174,7 @@ def label_table(
             nobody += 1
         elif not label:
             bad.add(f"{table.place(row)}: the label, in column {found.label!r}, is blank.")
-        elif kind == "regress" and not _is_number(label):
+        elif kind == "regress" and not is_number(label):
             bad.add(f"{table.place(row)}: the label {label!r} is no finite number.")
         elif not all(text.strip() for text in shown):
             empty += 1
@@ -230,7 +205,7 @@ def read_texts(
 def numbers(examples: Labelled) -> list[float]:
     """The labels as numbers, for regression."""
     for example, label in enumerate(examples.labels):
-        if not _is_number(label):
+        if not is_number(label):
             raise Problem(
                 f"{examples.place(example)}: the label {label!r} is no finite number. Mend it, or name another column."
             )
@@ -267,96 +242,6 @@ def duplicates(examples: Labelled) -> int:
     return len(examples) - len({_plain(texts) for texts in examples.texts})
 
 
-def find_columns(table: Table, kind: Kind, given: Columns) -> Columns:
-    """The columns that were given, and guesses at the others: by their names, or where they have none, by what they
-    hold.  Then the texts are the columns of the most words, and the label is that of the fewest different values; for
-    regression, a number, with a point if there is one such."""
-    if given.second is not None and kind in ("classify", "choose"):
-        raise UsageProblem(
-            f"second={given.second!r}: {kind} reads one text; the tasks that read two are pair and regress"
-        )
-    names = {role: _column(table, name) for role, name in given.roles().items()}
-    choices = tuple(name for role, name in names.items() if role.startswith("choice"))
-    said = Columns(names.get("text"), names.get("second"), names.get("label"), choices)
-    guess = _guess_by_name(table.names, kind) if table.named else _guess_by_contents(table, kind, said)
-    found = Columns(
-        said.text or guess.text,
-        said.second or (guess.second if kind == "pair" or said.text is None else None),
-        said.label or guess.label,
-        said.choices or guess.choices,
-    )
-    _check_roles(table, kind, found)
-    return found
-
-
-def _column(table: Table, name: Name) -> str:
-    if str(name) in table.names:
-        return str(name)
-    if str(name).isdecimal() and 1 <= int(name) <= len(table.names):
-        return table.names[int(name) - 1]
-    raise UsageProblem(f"{table.source} has no column {name!r}; {did_you_mean(str(name), table.names)}")
-
-
-def _check_roles(table: Table, kind: Kind, found: Columns) -> None:
-    _require(table, "text", found.text)
-    if kind == "pair":
-        _require(table, "second", found.second)
-    if kind == "choose":
-        _require(table, "choices", found.choices)
-    roles = found.roles()
-    for role, name in roles.items():
-        if others := [other for other in roles if roles[other] == name and other != role]:
-            raise UsageProblem(f"{table.source}: column {name!r} cannot be both {role} and {others[0]}; name another")
-
-
-def _require(table: Table, role: str, found: object) -> None:
-    if not found:
-        hint = " If commas separate the columns, name the file .csv." if len(table.names) == 1 else ""
-        raise Problem(
-            f"{table.source}: no column looks like the {role}; there are: {', '.join(table.names)}. Say which it is, "
-            f"by name or number (--{role}).{hint}"
-        )
-
-
-def _guess_by_name(names: Sequence[str], kind: Kind) -> Columns:
-    plain = {re.sub(r"[\W_]+", "_", name.lower()).strip("_"): name for name in names}
-
-    def first(likely: str) -> str | None:
-        return next((plain[name] for name in likely.split() if name in plain), None)
-
-    if kind == "choose":
-        numbered = sorted((int(found[1]), plain[name]) for name in plain if (found := CHOICE.fullmatch(name)))
-        choices = tuple(name for _, name in numbered) if len(numbered) > 1 else tuple(filter(None, [first(CHOICES)]))
-        return Columns(first(CONTEXTS), None, first(ANSWERS), choices)
-    label = first(f"{NUMBERS} {LABELS}" if kind == "regress" else f"{LABELS} {NUMBERS}")
-    pair = next(((plain[one], plain[other]) for one, other in PAIRS if one in plain and other in plain), None)
-    if kind == "classify" or pair is None:
-        return Columns(first(TEXTS), None, label)
-    return Columns(*pair, label)
-
-
-def _guess_by_contents(table: Table, kind: Kind, said: Columns) -> Columns:
-    sample = table.rows[:: len(table) // SAMPLE + 1]
-    taken = said.roles().values()
-    columns = zip(table.names, zip(*sample, strict=True), strict=True)
-    cells = {name: column for name, column in columns if name not in taken}
-    words = {name: sum(len(cell.split()) for cell in column) / len(column) for name, column in cells.items()}
-    wordy = sorted(cells, key=words.__getitem__, reverse=True)
-    two = kind == "pair" or (kind == "regress" and said.text is None and len(wordy) > 1 and words[wordy[1]] >= 3)
-    roles = [role for role in ("text", "second")[: 1 + two] if role not in said.roles()]
-    texts = dict(zip(roles, sorted(wordy[: len(roles)], key=table.names.index), strict=False))
-    rest = {name: column for name, column in cells.items() if name not in texts.values()}
-    return Columns(texts.get("text"), texts.get("second"), _guess_label(rest, kind))
-
-
-def _guess_label(cells: dict[str, tuple[str, ...]], kind: Kind) -> str | None:
-    values = {name: set(filter(None, column)) for name, column in cells.items() if column.count("") < len(column) / 2}
-    if kind == "regress":
-        numeric = [name for name, found in values.items() if all(map(_is_number, found))]
-        return min(numeric, key=lambda name: ("." not in "".join(values[name]), len(values[name])), default=None)
-    return min(values, key=lambda name: (len(values[name]) == 1, len(values[name])), default=None)
-
-
 def _texts(table: Table, columns: Columns) -> Iterator[tuple[str, ...]]:
     shown = [table.names.index(str(name)) for role, name in columns.roles().items() if role != "label"]
     for row, cells in enumerate(table.rows):
@@ -382,14 +267,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _order(label: str) -> tuple[float, str]:
-    return float(label) if _is_number(label) else inf, label
-
-
-def _is_number(label: str) -> bool:
-    try:
-        return isfinite(float(label))
-    except ValueError:
-        return False
+    return float(label) if is_number(label) else inf, label
 
 
 def _plain(texts: tuple[str, ...]) -> tuple[str, ...]:

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-import gzip
+import codecs
 import hashlib
 import io
-import lzma
 import re
 import sys
-import zlib
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 from regard.errors import Problem, UsageProblem
+from regard.text.compressed import DAMAGED, open_compressed
 
 LONGEST = 64 * 2**20  # characters of a line: what is longer is not text of one sentence a line
+MARKS = {  # byte-order marks, the longest first: UTF-32's begins with UTF-16's
+    "utf-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
+    "utf-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
+}
 UNDECODED = re.compile("[\udc80-\udcff]")  # bytes that are no text, as "surrogateescape" shows them
 
 
 def read_lines(path: str | Path, encoding: str = "utf-8") -> Iterator[str]:
     """The lines of a file, or of standard input for "-".  A line ends at "\\n" or "\\r\\n" and nowhere else: other
-    characters that some programs break lines at would put parallel files out of step."""
+    characters that some programs break lines at would put parallel files out of step.  A file that has no "\\n" but
+    "\\r", as old Macs wrote them, ends its lines there."""
     name = "standard input" if str(path) == "-" else str(path)
     try:
         with _open(path) as stream:
             yield from _decoded(stream, name, encoding)
-    except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError) as error:
+    except DAMAGED as error:
         raise Problem(f"{name} is damaged or incomplete ({error}). Fetch or compress it again.") from error
     except OSError as error:
         raise Problem(f"{name} cannot be read ({error.strerror or error}). Check the path.") from error
@@ -47,14 +52,7 @@ def fingerprint(paths: Iterable[str | Path]) -> str:
 
 
 def _open(path: str | Path) -> AbstractContextManager[BinaryIO]:
-    if str(path) == "-":
-        return nullcontext(sys.stdin.buffer)
-    match Path(path).suffix:
-        case ".gz":
-            return cast(BinaryIO, gzip.open(path))
-        case ".xz":
-            return cast(BinaryIO, lzma.open(path))
-    return open(path, "rb")
+    return nullcontext(sys.stdin.buffer) if str(path) == "-" else open_compressed(path)
 
 
 def _decoded(stream: BinaryIO, name: str, encoding: str) -> Iterator[str]:
@@ -65,14 +63,39 @@ def _decoded(stream: BinaryIO, name: str, encoding: str) -> Iterator[str]:
     number = 0
     try:
         for number, line in enumerate(iter(partial(text.readline, LONGEST), ""), 1):
+            if number == 1:
+                _check_mark(line, encoding, name)
+                line = line.removeprefix("\ufeff")
             _check(line, encoding, f"{name}, line {number}")
-            line = line.removeprefix("\ufeff") if number == 1 else line
-            yield line.removesuffix("\n").removesuffix("\r")
+            alone = number == 1 and not line.endswith("\n") and stream is not sys.stdin.buffer
+            line = line.removesuffix("\n").removesuffix("\r")
+            yield from _split_old_mac(line, name) if alone and "\r" in line else [line]
     except UnicodeError as error:  # UTF-16 and UTF-32 have no way to show what cannot be decoded
         raise Problem(f"{name}, after line {number}: {error}. Name the file's encoding with --encoding.") from error
     finally:
         if not stream.closed:
             text.detach()  # or it would close standard input
+
+
+def _split_old_mac(text: str, name: str) -> list[str]:
+    parts = text.split("\r")
+    warnings.warn(f"{name}: {len(parts):,} lines end in CR alone, as on old Macs, and are read so", stacklevel=2)
+    return parts
+
+
+def _check_mark(line: str, encoding: str, name: str) -> None:
+    """Refuse UTF-16 and UTF-32 that are read as if they were something else."""
+    if codecs.lookup(encoding).name.startswith(("utf-16", "utf-32")):
+        return
+    begin = line[:4].encode(encoding, "surrogateescape")
+    other = next((other for other, marks in MARKS.items() if begin.startswith(marks)), None)
+    if other is None and 3 * line.count("\0") > len(line):
+        other = "utf-16-le" if line[1:2] == "\0" else "utf-16-be"
+    if other:
+        raise Problem(
+            f"{name}, line 1, byte 1: this is {other.upper()}, as spreadsheets write it, and not {encoding}. "
+            f"Give --encoding {other}, or save the file as UTF-8."
+        )
 
 
 def _check(line: str, encoding: str, place: str) -> None:

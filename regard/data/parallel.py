@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
 from regard.data.lines import read_lines
+from regard.data.split import ExampleKey, label_strata, plain_text
 from regard.errors import Problem
 from regard.text.vocabulary import Vocabulary
 
@@ -22,12 +23,29 @@ BREAKS = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")  # where some programs 
 class Parallel:
     sources: list[str]
     targets: list[str]
+    source: str = field(default="", compare=False)  # where they are from
 
     def __len__(self) -> int:
         return len(self.sources)
 
     def __getitem__(self, number: int) -> tuple[str, str]:
         return self.sources[number], self.targets[number]
+
+    def take(self, numbers: Sequence[int], source: str) -> Parallel:
+        """The chosen pairs, in that order."""
+        sources, targets = ([some[number] for number in numbers] for some in (self.sources, self.targets))
+        return Parallel(sources, targets, source)
+
+    def example_keys(self) -> list[ExampleKey]:
+        """Where targets are few, as labels that are written out, they are held out in proportion; a pair that lacks a
+        side never is."""
+        strata = label_strata(self.targets)
+        return [
+            ExampleKey(
+                plain_text([source]), target, stratum, (stratum,), usable=bool(source.strip() and target.strip())
+            )
+            for source, target, stratum in zip(self.sources, self.targets, strata, strict=True)
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +114,7 @@ def read_parallel(source: str | Path, target: str | Path, encoding: str = "utf-8
             f"{source} has {len(sources):,} lines and {target} has {len(targets):,}: line n of one must be the "
             f"translation of line n of the other. {_clue(str(source), sources, str(target), targets)}"
         )
-    return Parallel(sources, targets)
+    return Parallel(sources, targets, f"{source} and {target}")
 
 
 def encode(pairs: Parallel, source: Vocabulary, target: Vocabulary, longest: int) -> Encoded:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import torch
 from regard.data.batches import Order, rows_of, tensor_of
 from regard.data.parallel import Ragged
 from regard.data.reading import Reading
+from regard.data.split import ExampleKey, plain_text
 from regard.data.table import BadRows, Table, read_table
 from regard.errors import Problem, UsageProblem
 from regard.rows import Tokens
@@ -51,6 +52,19 @@ class Preferences:
         turned = self.turned()
         warning = f"warning: {turned:,} pairs stand there the other way round too, and teach nothing"
         return [facts, *[warning] * bool(turned)]
+
+    def take(self, numbers: Sequence[int], source: str) -> Preferences:
+        """The chosen pairs, in that order.  Rows that gave none stay with the file itself."""
+        starts = array("q", (self.starts[number] for number in numbers))
+        found = replace(self, source=source, pairs=[self.pairs[number] for number in numbers], starts=starts)
+        return found if source == self.source else replace(found, equal=0, blank=0, skipped=0)
+
+    def example_keys(self) -> list[ExampleKey]:
+        """Pairs that follow one prompt stay together."""
+        return [
+            ExampleKey(plain_text(pair), group=plain_text(pair[:1]) if pair[0].strip() else plain_text(pair[1:2]))
+            for pair in self.pairs
+        ]
 
     def turned(self) -> int:
         """How many pairs somebody else has judged the other way round."""

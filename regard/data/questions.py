@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regard.data.split import ExampleKey, plain_text
 from regard.data.table import read_json
 from regard.errors import Problem
 
 NOWHERE = -1  # where an answer begins that is not in its context
+MIN_ARTICLES = 10  # from which on whole articles are held out
 SHOWN = 3  # ids that are named with a fault
 
 MOVED = "answers are not where the file says, and were found elsewhere in the context"
@@ -59,6 +61,28 @@ class Questions:
 
     def __getitem__(self, number: int) -> Question:
         return self.questions[number]
+
+    def take(self, numbers: Sequence[int], source: str) -> Questions:
+        """The chosen questions, in that order."""
+        chosen = [self.questions[number] for number in numbers]
+        inside = {question.id for question in chosen}
+        faults = {fault: [one for one in ids if one in inside] for fault, ids in self.faults.items()}
+        return Questions(source, chosen, {fault: ids for fault, ids in faults.items() if ids})
+
+    def example_keys(self) -> list[ExampleKey]:
+        """Questions of one article stay together, or of one context where there are few articles, since they help to
+        answer each other."""
+        by_article = len({question.title for question in self}) >= MIN_ARTICLES
+        several = len({question.context for question in self}) > 1
+        return [
+            ExampleKey(
+                plain_text([question.question, question.context]),
+                " ".join(text for text, _ in question.answers),
+                str(question.impossible),
+                group=question.title if by_article else question.context if several else None,
+            )
+            for question in self
+        ]
 
     def lines(self) -> list[str]:
         """The facts as text, the faults last."""
@@ -113,10 +137,7 @@ def split_articles(questions: Questions, path: str | Path) -> dict[str, Question
 
 
 def _part(questions: Questions, titles: set[str]) -> Questions:
-    chosen = [question for question in questions if question.title in titles]
-    inside = {question.id for question in chosen}
-    faults = {fault: [identity for identity in ids if identity in inside] for fault, ids in questions.faults.items()}
-    return Questions(questions.source, chosen, {fault: ids for fault, ids in faults.items() if ids})
+    return questions.take([n for n, question in enumerate(questions) if question.title in titles], questions.source)
 
 
 def _items(path: str | Path, encoding: str) -> Iterator[tuple[str, str, str, dict[str, Any]]]:

@@ -19,8 +19,10 @@ from regard.checkpoints.files import write_file
 from regard.data.lines import read_lines
 from regard.data.reading import Reading
 from regard.data.sounds import Source, stream_sound
-from regard.data.table import Table, read_table
+from regard.data.split import ExampleKey, label_strata
+from regard.data.table import BadRows, Table, read_table
 from regard.errors import Problem
+from regard.text.compressed import open_compressed
 
 SOUNDS = (".wav", ".flac", ".ogg", ".mp3", ".aiff", ".aif")
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz")
@@ -45,6 +47,7 @@ class Recordings:
 
     source: str
     every: list[Recording]
+    missing: int = 0  # rows of a table left out, since there is no such file
 
     def __len__(self) -> int:
         return len(self.every)
@@ -55,7 +58,19 @@ class Recordings:
 
     def lines(self) -> list[str]:
         said = sum(one.text is not None for one in self.every)
-        return [f"{self.source}: {len(self):,} recordings, {said:,} with what is said in them"]
+        left_out = f"; left out: {self.missing:,} whose file is missing" if self.missing else ""
+        return [f"{self.source}: {len(self):,} recordings, {said:,} with what is said in them{left_out}"]
+
+    def take(self, numbers: Sequence[int], source: str) -> Recordings:
+        """The chosen recordings, in that order."""
+        return replace(self, source=source, every=[self.every[number] for number in numbers])
+
+    def example_keys(self) -> list[ExampleKey]:
+        """A recording is known by its file: the same words may be said in many."""
+        return [
+            ExampleKey(one.name, text, stratum, tuple(text))
+            for one, text, stratum in zip(self.every, self.texts, label_strata(self.texts), strict=True)
+        ]
 
     def spoken(self) -> Recordings:
         """The same, if it is told of each what is said."""
@@ -68,7 +83,7 @@ class Recordings:
 def read_recordings(path: str | Path, reading: Reading = READING) -> Recordings:
     """The recordings of a folder (texts in .txt files beside them, or LibriSpeech's), of an archive (likewise, or
     spoken digits called DIGIT_SPEAKER_NUMBER.wav), of a table with a column of paths, or one recording."""
-    place = Path(path)
+    place, missing = Path(path), 0
     if place.is_dir():
         found = in_folder(place)
     elif str(place).lower().endswith(ARCHIVES):
@@ -76,10 +91,10 @@ def read_recordings(path: str | Path, reading: Reading = READING) -> Recordings:
     elif place.suffix.lower() in SOUNDS:
         found = [Recording(str(place), place)]
     else:
-        found = in_table(place, reading)
+        found, missing = in_table(place, reading)
     if not found:
         raise Problem(f"{path} names no recordings ({', '.join(SOUNDS)}). Check the path.")
-    return Recordings(str(path), found)
+    return Recordings(str(path), found, missing)
 
 
 def in_folder(folder: Path) -> list[Recording]:
@@ -106,7 +121,7 @@ def digit_of(name: str) -> str | None:
 
 def in_archive(path: Path) -> list[Recording]:
     try:
-        with tarfile.open(path) as archive:
+        with open_compressed(path) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
             parts = ((entry.name, archive.extractfile(entry)) for entry in archive if wanted(entry))
             files = {name: part.read() for name, part in parts if part is not None}
     except (OSError, tarfile.TarError, EOFError, lzma.LZMAError, zlib.error) as error:
@@ -123,7 +138,8 @@ def wanted(entry: tarfile.TarInfo) -> bool:
     return entry.isfile() and entry.name.lower().endswith((*SOUNDS, ".txt")) and entry.size < 2**31
 
 
-def in_table(path: Path, reading: Reading) -> list[Recording]:
+def in_table(path: Path, reading: Reading) -> tuple[list[Recording], int]:
+    """The recordings that a table names, and how many of its rows were left out."""
     table = read_table(path, reading.encoding, header=reading.header, skip_bad=reading.skip_bad)
     if reading.header is None and any(name.lower().endswith(SOUNDS) for name in table.names):  # no names, but a row
         return in_table(path, replace(reading, header=False))
@@ -132,12 +148,14 @@ def in_table(path: Path, reading: Reading) -> list[Recording]:
     text = column(table, reading.text, TEXTS) if table.named or reading.text else (others[0] if others else None)
     if paths is None:
         raise Problem(f"{path} has no column of paths (one called {', '.join(PATHS)}); name it: --second COLUMN")
-    said = [row[text] if text is not None and text != paths else None for row in table.rows]
-    places = [path.parent / row[paths] for row in table.rows]  # one that is absolute stays so
-    for number, place in enumerate(places):
-        if not place.is_file():
-            raise Problem(f"{table.place(number)}: there is no file {place}. Paths are told from where the table lies.")
-    return [Recording(str(place), place, text) for place, text in zip(places, said, strict=True)]
+    bad, found = BadRows(reading.skip_bad, table.skipped), list[Recording]()
+    for number, row in enumerate(table.rows):
+        place = path.parent / row[paths]  # one that is absolute stays so
+        if place.is_file():
+            found.append(Recording(str(place), place, row[text] if text is not None and text != paths else None))
+        else:
+            bad.add(f"{table.place(number)}: there is no file {place}. Paths are told from where the table lies.")
+    return found, bad.count
 
 
 def column(table: Table, asked: str | None, known: Sequence[str]) -> int | None:

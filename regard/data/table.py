@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 import json
-import lzma
 import re
-import zlib
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -16,18 +12,19 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from regard.data.lines import LONGEST, read_lines
+from regard.data.cells import Record, csv_records, tsv_records
+from regard.data.lines import read_lines
 from regard.errors import Problem
+from regard.text.compressed import DAMAGED, check_expansion, open_compressed
 
 KINDS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 LOOK = 20  # lines that are looked at where the name of a file does not tell its kind
+PARQUET_ROWS = 256  # read at once: each may be a book
 BELOW = 1000  # rows in which a cell of the first row is looked for, to tell a header from data
 OBJECT, LIST = re.compile(r'\s*\{\s*["}]'), re.compile(r"\s*\[\s*(\{|$)")
 MARKED = re.compile(r"(([A-Z]+):\w+) (.+)")  # a line of TREC's questions: NUM:dist How far is it?
 ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # JSON may write a character beyond U+FFFF as two such halves
 HALF = re.compile("[\ud800-\udfff]")  # one without the other is no character
-
-Record = tuple[int, tuple[str, ...]]  # the number of the line it begins at, and its cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +60,8 @@ class BadRows:
 
 def read_table(path: str | Path, encoding: str = "utf-8", *, header: bool | None = None, skip_bad: int = 0) -> Table:
     """The rows of a file.  Its kind is told by its name (.csv, .tsv, .jsonl, .parquet; .gz or .xz may follow), or else
-    by its first lines; text that is none of these is a table of one column.  CSV has quotes, TSV has none.  Of
-    the rows that cannot be read, `skip_bad` may be left out.
+    by its first lines; text that is none of these is a table of one column.  CSV has quotes, TSV where the
+    whole file is written so (`regard/data/cells.py`).  Of the rows that cannot be read, `skip_bad` may be left out.
 
     Whether CSV or TSV begins with a header is told by `header`.  Where that is None, the first row is one if all its
     cells are like names (of 40 characters and four words at most, no number, no end of a sentence; only the first may
@@ -81,9 +78,9 @@ def read_table(path: str | Path, encoding: str = "utf-8", *, header: bool | None
         case "json":
             return _table_of_objects(source, "item", _json_items(lines, source), bad)
         case "csv":
-            return _table_of_cells(source, _csv_records(lines, source), header, bad)
+            return _table_of_cells(source, csv_records(lines, source), header, bad)
         case "tsv":
-            return _table_of_cells(source, _tsv_records(lines), header, bad)
+            return _table_of_cells(source, tsv_records(lines, source), header, bad)
         case "marked":
             return _table_of_cells(source, _marked_records(lines), True, bad)
     return _table_of_cells(source, ((number, (line,)) for number, line in enumerate(lines, 1)), False, bad)
@@ -148,28 +145,6 @@ def _kind_by_looking(start: list[str], suffix: str) -> str:
     return "marked" if full and all(MARKED.fullmatch(line) for line in full) else "text"
 
 
-def _csv_records(lines: Iterable[str], source: str) -> Iterator[Record]:
-    csv.field_size_limit(LONGEST)  # the module's own limit is less than a long article
-    reader = csv.reader((f"{line}\n" for line in lines), strict=True)
-    while True:
-        begin = reader.line_num + 1
-        try:
-            cells = next(reader, None)
-        except csv.Error as error:  # never left out as a bad row: a quote that is not closed takes all rows after it
-            raise Problem(
-                f"{source}, line {begin}: the row that begins here is not valid CSV ({error}). Look for a quote that "
-                'is not closed; inside a quoted cell write it twice (""). If tabs separate the columns, name it .tsv.'
-            ) from error
-        if cells is None:
-            return
-        if cells:
-            yield begin, tuple(cells)
-
-
-def _tsv_records(lines: Iterable[str]) -> Iterator[Record]:
-    return ((number, tuple(line.split("\t"))) for number, line in enumerate(lines, 1) if line.strip())
-
-
 def _marked_records(lines: Iterable[str]) -> Iterator[Record]:
     yield 0, ("label", "fine", "text")
     for number, line in enumerate(lines, 1):
@@ -216,8 +191,11 @@ def _read_parquet(path: str | Path) -> Table:
     except ImportError:
         raise Problem(f"{path} is Parquet, which needs pyarrow: pip install 'regard[parquet]'") from None
     try:
-        found = parquet.ParquetFile(pyarrow.BufferReader(_content(Path(path)))).read()
-    except (pyarrow.ArrowException, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        with open_compressed(path) as stream:
+            content = stream.read()
+        file = parquet.ParquetFile(pyarrow.BufferReader(content))
+        found = pyarrow.Table.from_batches(parquet_batches(file, len(content), str(path)), file.schema_arrow)
+    except (pyarrow.ArrowException, OSError, *DAMAGED) as error:
         raise Problem(f"{path} cannot be read as Parquet ({error}). Check the path, or write it again.") from error
     if not found.num_rows:
         raise Problem(f"{path} has no rows. Give a file with a row for each example.")
@@ -226,13 +204,15 @@ def _read_parquet(path: str | Path) -> Table:
     return Table(str(path), names, rows, starts, True, unit="row")
 
 
-def _content(path: Path) -> bytes:
-    match path.suffix:
-        case ".gz":
-            return gzip.decompress(path.read_bytes())
-        case ".xz":
-            return lzma.decompress(path.read_bytes())
-    return path.read_bytes()
+def parquet_batches(file: Any, stored: int, source: str, columns: list[str] | None = None) -> Iterator[Any]:
+    """The rows of an open ParquetFile of `stored` bytes, some at a time.  A file may repeat one value a billion times
+    in a few bytes; such is refused before it fills the memory."""
+    check_expansion(file.metadata.num_rows, stored, source)
+    size = 0
+    for batch in file.iter_batches(PARQUET_ROWS, columns=columns):
+        size += batch.nbytes
+        check_expansion(size, stored, source)
+        yield batch
 
 
 def _text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Sentences with a tag for each word, from CoNLL columns or CoNLL-U; and the entities that IOB and BIOES tags spell."""
+"""Sentences with a tag for each word, from CoNLL columns, CoNLL-U or tables; and the entities that tags spell."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from typing import Literal
 
 from regard.config import did_you_mean
 from regard.data.lines import read_lines
+from regard.data.split import ExampleKey, plain_text
+from regard.data.tag_tables import FORMS, TaggedRows, is_header, is_tag_table, read_tag_table
 from regard.errors import Problem, UsageProblem
 
 Scheme = Literal["IOB1", "IOB2", "BIOES", "none"]
@@ -22,6 +24,8 @@ Entity = tuple[str, int, int]  # its kind, its first word, and the word after it
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 CONLLU_ROW = re.compile(r"\d+([.-]\d+)?\t(.*\t){8}")
 LOOK = 20  # lines in which CoNLL-U shows itself
+MAX_SENTENCE_WORDS = 500  # of a file that is one sentence: without an end to any, it is in another form
+MAX_TAGS, WORDS_PER_TAG = 200, 20  # more different tags than this, that occur less often, are no tags
 SHOWN = 20  # kinds or tags that are named
 SPELLED = re.compile(r"([BIESLU])(?:-(.*))?")  # L and U are what BILOU calls E and S
 BEGIN, END = "BSU", "ESLU"
@@ -37,6 +41,8 @@ class Tagged:
     starts: array[int]  # the line each sentence begins at
     scheme: Scheme  # "none" where tags spell no entities: parts of speech
     orphans: int  # entities without a proper beginning: an I- or E- that nothing goes before
+    columns: str = ""  # of a table, which were taken for what
+    notes: tuple[str, ...] = ()  # what a person should know of the file
 
     def __len__(self) -> int:
         return len(self.words)
@@ -44,12 +50,32 @@ class Tagged:
     def place(self, sentence: int) -> str:
         return f"{self.source}, sentence at line {self.starts[sentence]}"
 
+    def take(self, numbers: Sequence[int], source: str) -> Tagged:
+        """The chosen sentences, in that order."""
+        words, tags = ([some[number] for number in numbers] for some in (self.words, self.tags))
+        starts = array("q", (self.starts[number] for number in numbers))
+        return replace(self, source=source, words=words, tags=tags, starts=starts)
+
+    def example_keys(self) -> list[ExampleKey]:
+        """The stratum is the first kind of entity, or where tags spell none, the first tag."""
+        return [
+            ExampleKey(plain_text(words), " ".join(tags), self._stratum(tags), tuple(tags))
+            for words, tags in zip(self.words, self.tags, strict=True)
+        ]
+
+    def _stratum(self, tags: Sequence[str]) -> str:
+        if self.scheme == "none":
+            return tags[0]
+        return next((kind for mark, kind in map(_parts, tags) if mark != "O"), "")
+
     def lines(self) -> list[str]:
         """The facts as text, the warnings last."""
         distinct = set(chain.from_iterable(self.tags))
         kinds = sorted({_parts(tag)[1] for tag in distinct} - {""}) if self.scheme != "none" else sorted(distinct)
         told = f"entities of {len(kinds)} kinds" if self.scheme != "none" else f"{len(kinds)} tags"
         found = [f"{self.source}: {len(self):,} sentences, {sum(map(len, self.words)):,} words; {told}: {_some(kinds)}"]
+        found += [self.columns] if self.columns else []
+        found += [f"warning: {note}" for note in self.notes]
         if len(distinct) == 1:
             found.append(f"warning: all words have the tag {min(distinct)!r}: nothing can be learned from them")
         if self.orphans:
@@ -60,25 +86,47 @@ class Tagged:
 def read_tagged(
     path: str | Path, column: int | str | None = None, *, word: int | str | None = None, encoding: str = "utf-8"
 ) -> Tagged:
-    """A word a line, its columns between tabs or spaces, and a blank line after a sentence.
+    """The sentences of a file: CoNLL, CoNLL-U or a table (see `read_tag_table`).  Tags stay as they are.
 
-    The word is the first column and its tag the last, unless numbers from 1 say otherwise.  In CoNLL-U, which is known
-    by its ten columns, they are "form" and "upos", and the tag's column may be named.  Tags stay as they are."""
+    In CoNLL there is a word a line, its columns between tabs or spaces, and a blank line after a sentence.  The word is
+    the first column and its tag the last, unless numbers from 1 say otherwise.  In CoNLL-U, which is known by its ten
+    columns, they are "form" and "upos", and the tag's column may be named."""
+    if is_tag_table(path, encoding):
+        rows = read_tag_table(path, column, word, encoding)
+    else:
+        rows = _read_conll(path, column, word, encoding)
+    _check_forms(rows, str(path), column is None)
+    scheme, orphans = scheme_of(rows.tags, str(path))
+    return Tagged(str(path), rows.words, rows.tags, rows.starts, scheme, orphans, rows.columns, rows.notes)
+
+
+def _read_conll(path: str | Path, column: int | str | None, word: int | str | None, encoding: str) -> TaggedRows:
     lines = read_lines(path, encoding)
     start = list(islice(lines, LOOK))
     conllu = any(CONLLU_ROW.match(line) for line in start)
-    words, tags, starts = list[list[str]](), list[list[str]](), array("q")
+    found = TaggedRows()
     for full, group in groupby(_rows(chain(start, lines), str(path), conllu), key=lambda row: bool(row[1])):
         if full:
             sentence = list(group)
             last = len(sentence[0][1])
-            words.append(_column(sentence, 1 + conllu if word is None else word, str(path)))
-            tags.append(_column(sentence, ("upos" if conllu else last) if column is None else column, str(path)))
-            starts.append(sentence[0][0])
+            found.words.append(_column(sentence, 1 + conllu if word is None else word, str(path)))
+            found.tags.append(_column(sentence, ("upos" if conllu else last) if column is None else column, str(path)))
+            found.starts.append(sentence[0][0])
+    return found
+
+
+def _check_forms(rows: TaggedRows, source: str, inferred: bool) -> None:
+    """Refuse what is no file of sentences with tags, though it could be read as one."""
+    words, tags = sum(map(len, rows.words)), len(set(chain.from_iterable(rows.tags)))
     if not words:
-        raise Problem(f"{path} has no words. Give a file with a word and its tag on each line.")
-    scheme, orphans = scheme_of(tags, str(path))
-    return Tagged(str(path), words, tags, starts, scheme, orphans)
+        raise Problem(f"{source} has no words. {FORMS}")
+    if len(rows.words) == 1 and words > MAX_SENTENCE_WORDS:
+        raise Problem(f"{source} would be one sentence of {words:,} words with {tags:,} different tags. {FORMS}")
+    if inferred and tags > max(MAX_TAGS, words / WORDS_PER_TAG):
+        raise Problem(
+            f"{source} would have {tags:,} different tags for {words:,} words; name the column of tags (--label). "
+            f"{FORMS}"
+        )
 
 
 def entities(tags: Sequence[str]) -> list[Entity]:
@@ -158,6 +206,8 @@ def _rows(lines: Iterable[str], source: str, conllu: bool) -> Iterator[Row]:
     width = None
     for number, line in enumerate(lines, 1):
         cells = line.split("\t") if "\t" in line else [cell for cell in line.split(" ") if cell]
+        if number == 1 and is_header(cells):
+            continue
         if not line.strip() or cells[0] == "-DOCSTART-":
             yield number, []
         elif conllu and (line.startswith("#") or not cells[0].isdecimal()):

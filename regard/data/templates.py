@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from regard.config import did_you_mean
-from regard.data.labelled import Columns, find_columns
+from regard.data.columns import Columns, find_columns, infer_label
 from regard.data.parallel import Parallel
 from regard.data.reading import Reading
 from regard.data.table import BadRows, Table, read_table
@@ -41,7 +41,7 @@ def read_pairs(path: str | Path, template: str = WHOLE, reading: Reading | None 
         elif wanted not in reading.unlabelled:
             sources.append(one_line(written(template, {name: row[place] for name, place in at.items()})))
             targets.append(one_line(wanted))
-    return told(path, table, Parallel(sources, targets))
+    return told(path, table, Parallel(sources, targets, str(path)))
 
 
 def found(table: Table, fields: list[str], given: Columns) -> Columns:
@@ -52,7 +52,9 @@ def found(table: Table, fields: list[str], given: Columns) -> Columns:
     text = given.text or next((name for name in named if name in table.names), None)
     label = given.label or next((name for name in TARGETS if name in table.names), None)
     two = "second" in fields and "second" not in table.names
-    return find_columns(table, "pair" if two else "classify", replace(given, text=text, label=label))
+    columns = find_columns(table, "pair" if two else "classify", replace(given, text=text, label=label))
+    scores = infer_label(table, "regress", columns) if columns.label is None else None  # numbers can be written too
+    return replace(columns, label=columns.label or scores)
 
 
 def place_of(table: Table, columns: Columns, name: str) -> int:

@@ -59,7 +59,7 @@ class Choose(Task):
 
     def examples(self, reader: Reader, data: Labelled) -> Examples:
         framed, groups = paired(reader, data.texts)
-        return Examples(framed, np.array(right_choices(data), np.int64), groups, framed.cut(reader.longest))
+        return Examples(framed, np.array(right_choices(data), np.int64), groups, framed.cut(reader.longest, groups))
 
     def judge_states(self, model: nn.Module, states: Tensor, batch: Batch) -> Result:
         scores = scores_of(model, "choose", states, batch["tokens"].rows, self)  # (N, W) -> (B, 1)

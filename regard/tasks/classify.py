@@ -72,7 +72,7 @@ class Classify(Task):
     def examples(self, reader: Reader, data: Labelled) -> Examples:
         wanted = np.array(self.labels.ids(data.labels, data.place), np.int64)
         framed, groups = laid(reader, data.texts, self.symmetric)
-        return Examples(framed, wanted, groups, framed.cut(reader.longest))
+        return Examples(framed, wanted, groups, framed.cut(reader.longest, groups))
 
     def judge_states(self, model: nn.Module, states: Tensor, batch: Batch) -> Result:
         return answered(text_scores(model, states, batch, self), batch["wanted"])
@@ -152,7 +152,7 @@ class Regress(Task):
     def examples(self, reader: Reader, data: Labelled) -> Examples:
         wanted = (np.array(numbers(data)) - self.mean) / self.spread
         framed, groups = laid(reader, data.texts, is_causal(reader.model))
-        return Examples(framed, wanted.astype(np.float32), groups, framed.cut(reader.longest))
+        return Examples(framed, wanted.astype(np.float32), groups, framed.cut(reader.longest, groups))
 
     def judge_states(self, model: nn.Module, states: Tensor, batch: Batch) -> Result:
         scores, wanted = text_scores(model, states, batch, self), batch["wanted"]

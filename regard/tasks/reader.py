@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -180,15 +181,21 @@ class Reader:
 
     def framed(self, texts: Sequence[tuple[str, ...]]) -> Framed:
         """Texts, or pairs of them, as the model reads them; what is too long for it loses its end."""
-        return Framed.of(self.rows(texts))
+        whole = array("q")
+        framed = Framed.of(self.rows(texts, whole))
+        return replace(framed, whole=np.frombuffer(whole, np.int64) if len(whole) else None)
 
-    def rows(self, texts: Sequence[tuple[str, ...]]) -> Iterator[Row]:
+    def rows(self, texts: Sequence[tuple[str, ...]], whole: array[int] | None = None) -> Iterator[Row]:
+        """The row of each; `whole` is told how long it would be without truncation."""
+        frame = self.tokenizer.frame
         for start in range(0, len(texts), TOGETHER):
             some = texts[start : start + TOGETHER]
             pieces = iter(self.reading.encode_batch([text for pair in some for text in pair]))
             for pair in some:
                 first, second = next(pieces), next(pieces) if len(pair) == 2 else None
-                yield self.tokenizer.frame.row(first, second, self.longest)
+                if whole is not None:
+                    whole.append(frame.around(len(pair)) + len(first) + len(second or ()))
+                yield frame.row(first, second, self.longest)
 
     def rows_alone(self, texts: Sequence[str]) -> Iterator[list[list[int]]]:
         """Likewise of texts by themselves, many at once, which takes less time for each."""

@@ -138,9 +138,9 @@ def filled(rows: Rows, scores: Tensor) -> Tensor:  # (N, ...) -> (B, T, ...)
 
 
 def told_if_cut(framed: Framed, longest: int) -> Framed:
-    """The same rows, and a warning if some of them have lost their end."""
+    """The same rows, and a warning if some of them were truncated."""
     if framed.cut(longest):
-        warnings.warn(f"some texts fill the {longest} pieces that are read; what is longer is cut", stacklevel=2)
+        warnings.warn(f"some inputs are truncated to {longest} tokens", stacklevel=2)  # no count: to be said once
     return framed
 
 

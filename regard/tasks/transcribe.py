@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from regard.tasks.metrics import Score
 from regard.tasks.speech_metrics import character_error_rate, word_error_rate
 from regard.text.letters import Letters
 
+MAX_SHOWN_CHARACTERS = 20  # that the model does not write
 TOGETHER = 64  # recordings whose windows are held at once
 
 
@@ -62,23 +64,19 @@ class Transcribe(Objective):
         return {"vocab_size": self.outputs, "pad_token_id": self.letters.blank, NAME: "transcribe"}
 
     def examples(self, reader: Listener, data: SoundCorpus) -> Spoken:
-        """All recordings but those that are too long, or have more letters than frames can tell."""
-        every = [self.letters.encode(text or "") for text in data.texts]
-        longest = WINDOW * reader.ears.rate
-        fits = [
-            length <= longest and 0 < frames_needed(ids) <= reader.waves.frames(max(length, reader.waves.reach))
-            for (ids, _), length in zip(every, data.lengths.tolist(), strict=True)
-        ]
-        chosen = [number for number, fit in enumerate(fits) if fit]
-        why = f"longer than {WINDOW:.0f} s, or with more letters than their frames can tell"
+        """All recordings but those that are too long, or too short for their text."""
+        every = [self.letters.encode(text or "")[0] for text in data.texts]
+        chosen, left = list[int](), dict[str, list[str]]()
+        for number, (ids, length) in enumerate(zip(every, data.lengths.tolist(), strict=True)):
+            if why := unusable(ids, length, reader):
+                left.setdefault(why, []).append(data.names[number])
+            else:
+                chosen.append(number)
+        notes = [f"warning: {len(names):,} of {len(every):,} recordings left out: {why} ({some_of(names)})"
+                 for why, names in left.items()]  # fmt: skip
         if not chosen:
-            raise Problem(f"none of the {len(fits):,} recordings can be learned from: they are {why}")
-        told = {
-            f"recordings are left out: {why}": len(fits) - len(chosen),
-            "letters of the transcripts are none of the model's, and are not learned": sum(lost for _, lost in every),
-        }
-        notes = [f"warning: {count:,} {what}" for what, count in told.items() if count]
-        return Spoken(data, reader.ears, [ids for ids, _ in every], chosen, reader.waves.reach, notes)
+            raise Problem(f"no recording can be learned from: {'; '.join(notes).replace('warning: ', '')}")
+        return Spoken(data, reader.ears, every, chosen, reader.waves.reach, [*notes, *unknown_characters(self, data)])
 
     def prepare(self, batch: Batch) -> Batch:
         return self.asking.prepare(batch)
@@ -148,6 +146,32 @@ class Transcribe(Objective):
         said = [self.letters.cased(text) for text in data.spoken().texts]
         written = [self.letters.cased(answer.text) for answer in answers]
         return [word_error_rate(written, said), character_error_rate(written, said)]
+
+
+def unusable(ids: list[int], samples: int, reader: Listener) -> str:
+    """Why a recording of so many samples and these characters cannot be learned from; "" if it can."""
+    if samples > WINDOW * reader.ears.rate:
+        return f"longer than {WINDOW:.0f} s"
+    if not ids:
+        return "no character of the transcript is one of the model's"
+    if frames_needed(ids) > reader.waves.frames(max(samples, reader.waves.reach)):
+        return "too short for the transcript: more characters than frames"
+    return ""
+
+
+def unknown_characters(task: Transcribe, data: SoundCorpus) -> list[str]:
+    """A warning, if transcripts have characters that the model does not write."""
+    texts = (task.letters.cased("".join((text or "").split())) for text in data.texts)
+    lost = Counter(character for text in texts for character in text if character not in task.letters.ids)
+    if not lost:
+        return []
+    shown = some_of([f"{character!r} {count:,}" for character, count in lost.most_common()], MAX_SHOWN_CHARACTERS)
+    what = "characters of the transcripts are not among the model's, and are not learned"
+    return [f"warning: {lost.total():,} {what}: {shown}"]
+
+
+def some_of(names: Sequence[str], most: int = 3) -> str:
+    return ", ".join(names[:most]) + ", ..." * (len(names) > most)
 
 
 @dataclass

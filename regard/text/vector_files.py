@@ -7,7 +7,6 @@ import gzip
 import lzma
 import re
 import warnings
-import zlib
 from codecs import getincrementaldecoder
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -19,9 +18,9 @@ from typing import Literal
 import numpy as np
 
 from regard.errors import Problem
+from regard.text.compressed import DAMAGED, decompressed
 
 Form = Literal["text", "binary", "glove"]  # word2vec's two, and GloVe's
-Stream = BufferedReader | gzip.GzipFile | lzma.LZMAFile
 
 HEADER = re.compile(rb"(\d+)[ \t]+(\d+)\s*")
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # in no text
@@ -93,9 +92,9 @@ def read_vectors(path: str | Path, skip_bad: int = 0) -> tuple[list[str], np.nda
     """The words and vectors of a file.  Which form it has, and whether it is packed (gzip, xz), is seen from its
     content.  Nothing is allocated on the word of a header."""
     try:
-        with open(path, "rb") as file, _unpacked(file) as stream:
+        with _unpacked(open(path, "rb"), str(path)) as stream:
             return _read(stream, str(path), skip_bad)
-    except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError) as error:
+    except DAMAGED as error:
         raise Problem(f"{path} is damaged or incomplete ({error}). Fetch or compress it again.") from error
     except OSError as error:
         raise Problem(f"{path} cannot be read ({error.strerror or error}). Check the path.") from error
@@ -113,12 +112,12 @@ def write_vectors(path: str | Path, words: Sequence[str], matrix: np.ndarray, fo
     write_file(Path(path), _packed(Path(path), b"".join([header, *rows])))
 
 
-def _unpacked(file: BufferedReader) -> Stream:
+def _unpacked(file: BufferedReader, name: str) -> BufferedReader:
     begin = file.read(6)
     file.seek(0)
     if begin.startswith(b"\x1f\x8b"):
-        return gzip.open(file)
-    return lzma.open(file) if begin == b"\xfd7zXZ\x00" else file
+        return decompressed(file, "gzip", name)
+    return decompressed(file, "xz", name) if begin == b"\xfd7zXZ\x00" else file
 
 
 def _packed(path: Path, content: bytes) -> bytes:
@@ -130,7 +129,7 @@ def _packed(path: Path, content: bytes) -> bytes:
     return content
 
 
-def _read(stream: Stream, name: str, skip: int) -> tuple[list[str], np.ndarray]:
+def _read(stream: BufferedReader, name: str, skip: int) -> tuple[list[str], np.ndarray]:
     first = stream.readline(LONGEST).removeprefix(BYTE_ORDER_MARK)
     if first.startswith(WIDE_MARKS):
         raise Problem(f"{name} is UTF-16, and vectors are kept as UTF-8. Save it so.")
@@ -181,7 +180,7 @@ def _is_text(sample: bytes) -> bool:
         return False
 
 
-def _lines(stream: Stream, name: str, first: bytes | None = None) -> Iterator[bytes]:
+def _lines(stream: BufferedReader, name: str, first: bytes | None = None) -> Iterator[bytes]:
     """The lines of a text, of which the first may have been read already."""
     for line in chain([] if first is None else [first], iter(partial(stream.readline, LONGEST), b"")):
         if len(line) == LONGEST:
@@ -238,7 +237,7 @@ def _number(field: bytes) -> bool:
     return True
 
 
-def _read_binary(stream: Stream, count: int, width: int, found: Found) -> None:
+def _read_binary(stream: BufferedReader, count: int, width: int, found: Found) -> None:
     number, rest = 1, b""
     while number <= count:
         more = stream.read(BLOCK)

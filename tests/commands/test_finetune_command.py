@@ -106,7 +106,7 @@ def test_of_what_has_learned_only_dropout_changes(call, encoder, examples, tmp_p
 
 def test_a_folder_reads_as_it_was_trained(call, encoder, examples, tmp_path):
     done = call(*finetuning(encoder, "classify", *examples, tmp_path / "run", "--longest", 5))
-    assert done.code == 0 and "24 rows fill the 5 pieces that are read; what is longer is cut" in done.err
+    assert done.code == 0 and "of 24 examples truncated to 5 tokens" in done.err
     assert regard.load(tmp_path / "run", "cpu").reader.longest == 5
     scored = call("evaluate", "--model", tmp_path / "run", examples[1])
     assert done.err.endswith(scored.out.split("\n", 2)[2])  # after the facts about the file
@@ -122,6 +122,72 @@ def test_what_spells_a_special_token_is_text(call, encoder, examples, tmp_path):
     reader = regard.load(tmp_path / "run", "cpu").reader
     [(ids, _)] = reader.rows([("a [SEP] film [MASK]",)])
     assert ids.count(reader.tokenizer.end) == 1 and reader.tokenizer.mask not in ids
+
+
+# What will be learned, and what is held out
+
+
+def test_what_will_be_learned_is_said_before_training(call, encoder, tmp_path):
+    train, dev = make_examples(tmp_path, "classify")
+    with open(train, "a") as file:
+        file.write("a film\tpos\nA  film\tneg\n")
+    with open(dev, "a") as file:
+        file.write("a film\tpos\n")
+    done = call(*finetuning(encoder, "classify", train, dev, tmp_path / "run", "--test", dev, "--longest", 8))
+    assert done.code == 0, done.err
+    for line in (
+        "labels: neg 13, pos 13; majority share 50.0% (the accuracy of always answering 'neg')",
+        "labels: pos 5, neg 4; majority share 55.6% (the accuracy of always answering 'pos')",
+        "duplicates: train 1 of 26 (1 of its texts with different answers), dev 0 of 9, test 0 of 9",
+        "warning: 1 of 9 examples of dev (11.1%) are in train too, 1 with the same answer: scores on dev may flatter",
+        "warning: 9 of 9 examples of test (100.0%) are in dev too",
+        " of 26 examples truncated to 8 tokens",
+    ):
+        assert line in done.err
+    assert done.err.index("majority share") < done.err.index("step")
+
+
+def test_other_columns_of_dev_are_said(call, encoder, examples, tmp_path):
+    dev = write_table(tmp_path / "dev.tsv", [{"text": row["sentence"], "class": row["label"]} for row in reviews(4)])
+    done = call(*finetuning(encoder, "classify", examples[0], dev, tmp_path / "run"))
+    assert done.code == 0, done.err
+    assert "warning: of dev other columns are read: text: column 'text', label: column 'class'" in done.err
+
+
+@pytest.mark.parametrize("task", ["classify", "pair", "similar", "regress", "choose", "tag", "answer"])
+def test_without_a_dev_file_a_tenth_is_held_out(call, encoder, tmp_path, task):
+    made = "pair" if task == "similar" else task
+    train = make_examples(tmp_path, made)[0] if task != "answer" else write_questions(
+        tmp_path / "a.json", [(f"what {n} ?", f"the film {n} is good", "good") for n in range(12)]
+    )  # fmt: skip
+    if task == "tag":
+        train.write_text("".join(f"the O\nfilm B-WORK\nis O\n{n} O\n\n" for n in range(12)))
+    done = call("finetune", encoder, task, "--train", train, "--out", tmp_path / "run", "--epochs", 1)
+    assert done.code == 0, done.err
+    assert "no dev file: " in done.err and f"10% of {train}, are held out to choose weights by" in done.err
+    assert f"on {train} (held out):" in done.err
+    assert f"on {train} (held out): " in (tmp_path / "run" / "model" / "README.md").read_text()
+    again = call("finetune", encoder, task, "--train", train, "--out", tmp_path / "run", "--epochs", 1)
+    assert again.code == 0 and "is finished" in again.err
+
+
+def test_a_run_that_holds_out_its_dev_goes_on_with_the_same(call, encoder, examples, tmp_path):
+    def command(name, *more):
+        how = ["--epochs", 6, "--batch", 8, "--rate", "1e-3", "--set", DROPOUT, *more]
+        return ["finetune", encoder, "classify", "--train", examples[0], "--out", tmp_path / name, *how]
+
+    with spawn(*command("stopped")) as process:
+        metrics = tmp_path / "stopped" / "metrics.jsonl"
+        while not (metrics.exists() and metrics.read_text().count('"evaluation"') > 1):
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=60)
+    for name in ("stopped", "whole"):
+        assert call(*command(name)).code == 0
+    assert_same_weights(tmp_path / "stopped", tmp_path / "whole")
+    other = call(*command("whole", "--dev", examples[1]))
+    assert other.code == 1 and "other data" in other.err
 
 
 # Going on
@@ -363,4 +429,4 @@ def test_a_model_or_task_that_is_not_is_named(call, encoder, examples, tmp_path)
     with pytest.raises(regard.Problem, match="did you mean 'classify'"):
         regard.finetune(encoder, "clasify", train=examples[0], dev=examples[1])
     with pytest.raises(regard.Problem, match="needs train=FILE"):
-        regard.finetune(encoder, "classify", train=examples[0])
+        regard.finetune(encoder, "classify", dev=examples[1])

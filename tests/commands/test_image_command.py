@@ -154,6 +154,10 @@ def test_a_model_is_finetuned_for_other_labels(data, trained, tmp_path):
         "--out", tmp_path / "run", "--epochs", 8, "--batch", 4, "--rate", 3e-3,
     )  # fmt: skip
     assert done.exit_code == 0, done.output
+    assert "labels: cold 8, warm 8; majority share 50.0%" in done.output
+    alone = ["finetune", trained, "image", "--train", tmp_path / "train", "--out", tmp_path / "alone", "--epochs", 1]
+    held_out = run(*alone)
+    assert held_out.exit_code == 0 and "no dev pictures: one in 10 of each class is held out" in held_out.output
     found = regard.load(tmp_path / "run")
     assert found.task.labels.names == ("cold", "warm")
     assert regard.evaluate(found, [tmp_path / "train"]).scores[0].value > 90

@@ -132,7 +132,7 @@ def test_questions_come_from_squad_or_a_table_or_lines(call, models, tmp_path):
 def test_a_text_that_is_too_long_is_cut_and_told(call, models):
     for task in ("classify", "choose"):
         long = call(task, "--model", models / task / "run", *GIVEN[task][1:], "film " * 99, "good")
-        assert long.code == 0 and "warning: some texts fill the 40 pieces" in long.err
+        assert long.code == 0 and "warning: some inputs are truncated to 40 tokens" in long.err
         assert not call(task, "--model", models / task / "run", *GIVEN[task]).err
 
 

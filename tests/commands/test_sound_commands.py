@@ -123,6 +123,21 @@ def test_a_model_that_has_learned_keeps_its_convolutions(sounds, pretrained, tmp
     assert "the head learns first, and one more part below it every 2 steps" in told  # a fifth of 20, for two parts
 
 
+def test_what_is_heard_and_left_out_is_said_before_training(sounds, pretrained, tmp_path, capsys):
+    rows = (sounds / "train.csv").read_text().splitlines()
+    table = sounds / "odd.csv"
+    table.write_text("\n".join([*rows, "absent.wav,a", f"0.wav,{'abc' * 200}", "1.wav,é"]))
+    how = {"out": tmp_path / "run", "epochs": 1.0, "batch": 9}
+    with pytest.raises(Problem, match=r"odd\.csv, line 20: there is no file .*absent\.wav.*--skip-bad"):
+        finetune(pretrained, "transcribe", train=table, **how)
+    finetune(pretrained, "transcribe", train=table, reading=Reading(skip_bad=1), **how)
+    told = capsys.readouterr().err
+    assert "left out: 1 whose file is missing" in told and f"10% of {table}, are held out" in told
+    assert "characters: 4 and the space: a b c é" in told
+    assert "recordings left out: too short for the transcript: more characters than frames" in told
+    assert "duplicates: train" in told and told.index("characters:") < told.index(" steps of ")
+
+
 def test_a_preset_learns_all_of_itself_at_once(sounds, tmp_path):
     told = FinetuningSettings(train=str(sounds / "train.csv"), dev=str(sounds / "dev.csv"))
     run = TranscribingRun(told, "wav2vec2-tiny", tmp_path)

@@ -129,6 +129,13 @@ def test_a_tiny_t5_learns_to_answer(call, data, tmp_path):
     assert config["regard_template"] == "sst2: {text}" and config["model_type"] == "t5"
 
 
+def test_without_a_dev_file_a_tenth_is_held_out_and_labels_are_counted(call, data, tmp_path):
+    files = ["--train", data / "train.csv", "--model", "t5-tiny", "--out", tmp_path / "run", *SMALL]
+    done = call("train", "text", *files, *SHORT, "--vocab", 140, "--longest", 90, "--warmup", 1, "--evaluate-every", 4)
+    assert done.code == 0, done.err
+    assert "no dev files: " in done.err and "labels: " in done.err and "majority share 5" in done.err
+
+
 def test_a_folder_is_fine_tuned_with_its_own_vocabulary(call, text, data, tmp_path):
     first = ["pretrain", "t5-v1.1-small", text, "--out", tmp_path / "one", *SHORT, *SMALL, "--vocab", 170]
     assert call(*first).code == 0

@@ -73,6 +73,18 @@ def test_the_same_command_elsewhere_gives_the_same_model(call, corpus, finished,
     assert_equal(weights(tmp_path / "twin"), weights(finished[0]))
 
 
+def test_without_dev_files_a_tenth_of_the_pairs_is_held_out(call, corpus, tmp_path):
+    files = training(corpus, tmp_path / "run")
+    at = files.index("--dev")
+    command = [*files[:at], *files[at + 3 :]]
+    done = call(*command)
+    assert done.code == 0, done.err
+    assert "no dev files: " in done.err and "are held out to choose weights by" in done.err
+    assert ", 0 of them in the training text" in done.err
+    assert "(held out): " in (tmp_path / "run" / "model" / "README.md").read_text()
+    assert "is finished" in call(*command).err
+
+
 def test_a_run_can_be_given_more_steps(call, corpus, tmp_path):
     for steps in (4, 6):
         assert call(*training(corpus, tmp_path / "run", "--steps", steps)).code == 0

@@ -92,7 +92,7 @@ def test_columns_that_are_said(tmp_path):
         with pytest.raises(UsageProblem, match=f"no column {number}; there are: label, other, text"):
             read_labelled(path, "classify", Columns(label=number))
     with pytest.raises(UsageProblem, match="column 'label' cannot be both text and label"):
-        read_labelled(path, "classify", Columns(text="label"))
+        read_labelled(path, "classify", Columns(text="label", label="label"))
     with pytest.raises(UsageProblem, match="second='other': classify reads one text"):
         read_labelled(path, "classify", Columns(second="other"))
 

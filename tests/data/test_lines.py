@@ -117,3 +117,19 @@ def test_fingerprints_follow_content_not_names(tmp_path):
     a, b, c = (written(tmp_path / name, text) for name, text in (("a", b"x"), ("b", b"x"), ("c", b"xy")))
     assert fingerprint([a]) == fingerprint([b]) != fingerprint([c])
     assert len({fingerprint(some) for some in ([a, c], [c, a], [a], [a, b])}) == 4
+
+
+def test_lines_that_end_in_cr_alone(tmp_path):
+    path = written(tmp_path / "a.txt", "eins\rzwölf\r\rdrei\r".encode())
+    with pytest.warns(UserWarning, match="4 lines end in CR alone"):
+        assert list(read_lines(path)) == ["eins", "zwölf", "", "drei"]
+    assert list(read_lines(written(tmp_path / "b.txt", b"one\rline\n"))) == ["one\rline"]
+    assert list(read_lines(written(tmp_path / "c.txt", b"one\r"))) == ["one"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_what_a_spreadsheet_saves_as_unicode_is_named(tmp_path, encoding):
+    path = written(tmp_path / "a.tsv", "text\tlabel\nfine\t1\n".encode(encoding))
+    with pytest.raises(Problem, match=f"this is {encoding.upper()}.*Give --encoding {encoding}"):
+        list(read_lines(path))
+    assert next(read_lines(path, encoding)) == "text\tlabel"

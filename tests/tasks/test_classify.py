@@ -186,7 +186,7 @@ def test_a_label_map_lets_names_meet(tmp_path):
 def test_rows_that_are_cut_are_told(tmp_path):
     data = Classify.read(write_lines(tmp_path / "a.tsv", [*reviews(3, 0), "film " * 99 + "\tpos"]), Reading())
     examples = Classify.of(data).examples(small_reader("classify", WORDS), data)
-    assert examples.notes == ["warning: 1 rows fill the 48 pieces that are read; what is longer is cut"]
+    assert examples.notes == [f"warning: 1 of {len(examples)} examples truncated to 48 tokens"]
 
 
 def test_odd_texts_are_texts():

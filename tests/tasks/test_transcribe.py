@@ -214,8 +214,15 @@ def test_recordings_that_teach_nothing_are_left_out_and_told(tmp_path):
     data = corpus(tmp_path, ["one", "one two one two one two", "two!", "three"], [0.5, 0.02, 0.5, 31.0])
     examples = found.task.examples(found.reader, data)
     assert list(examples.chosen) == [0, 2]
-    assert "2 recordings are left out" in examples.notes[0] and "1 letters" in examples.notes[1]
-    with pytest.raises(Problem, match="none of the 1 recordings"):
+    short = f"too short for the transcript: more characters than frames ({data.names[1]})"
+    assert examples.notes == [
+        f"warning: 1 of 4 recordings left out: {short}",
+        f"warning: 1 of 4 recordings left out: longer than 30 s ({data.names[3]})",
+        "warning: 1 characters of the transcripts are not among the model's, and are not learned: '!' 1",
+    ]
+    with pytest.raises(
+        Problem, match=r"no recording can be learned from: 1 of 1 recordings left out: longer than 30 s"
+    ):
         found.task.examples(found.reader, corpus(tmp_path, ["one"], [31.0]))
 
 
