@@ -187,7 +187,8 @@ def reached(out: Path) -> tuple[int, int, str]:
     steps = re.findall(r'"step": (\d+)', metrics.read_text()) if metrics.exists() else []
     saved = [int(found[1]) for path in out.rglob("step-*") if (found := re.fullmatch(r"step-(\d+)", path.name))]
     name = str(newest.relative_to(out)) if newest else "none"
-    return max(map(int, steps), default=0), max(saved, default=0), re.sub(r"\d{5,}", "N", name)
+    name = re.sub(r"\d{3,}", "N", name)  # steps and process ids
+    return max(map(int, steps), default=0), max(saved, default=0), name
 
 
 if __name__ == "__main__":
