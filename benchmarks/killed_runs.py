@@ -21,8 +21,8 @@ SOUND_MODEL = (
     "stack.layers=1", "stack.block.width=32", "stack.block.inner=32", "stack.block.attention.heads=2",
     "around=4", "waves.widths=[32,32,32]", "waves.kernels=[16,8,4]", "waves.strides=[8,5,4]", "codebook.negatives=5",
 )  # fmt: skip
-PRETRAINING: Words = ["--budget", 400, "--longest", 32, "--vocab", 300, "--steps", 12, "--save-every", 2]
 SAVING: Words = ["--save-every", 2, "--report-every", 1]
+PRETRAINING: Words = ["--budget", 400, "--longest", 32, "--vocab", 300, "--steps", 12, *SAVING]
 
 
 def changes(settings: Sequence[str]) -> Words:
