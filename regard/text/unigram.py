@@ -16,7 +16,7 @@ from regard.text.lattice import Lattice
 
 MAX_PIECE_LENGTH = 16  # characters
 MAX_WORD_LENGTH = 256  # characters; longer words are learned from in parts
-MAX_CHARACTERS = 4_000_000  # of different words, the most frequent first: what lies in memory at once
+MAX_CHARACTERS = 4_000_000  # of different words, the most frequent first; they take about 3 GB of memory
 MAX_SEEDS = 500_000
 EM_STEPS = 2  # before each pruning
 SHRINKING = 0.75  # the share of the pieces that a pruning keeps
