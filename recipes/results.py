@@ -20,7 +20,7 @@ Item = TypeVar("Item", bound=Hashable)
 
 RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results"
 REQUIRED, BAND = ("row", "data", "metric", "command"), ("low", "high", "count", "value")
-KINDS = ("value", "bands", "points")
+KINDS = ("value", "bands", "points", "outcome")
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#888888")  # Okabe and Ito 2008
 MARKERS = "os^Dv"
 RENAMED = {  # what lines of earlier runs call a metric -> what it is called now
@@ -33,9 +33,10 @@ def append(chapter: str, *, folder: Path = RESULTS, **fields: Any) -> None:
     """Add a result to a chapter, with today's date.
 
     Needs `row`, `data`, `metric`, `command`, and one of `value`, `bands` (LengthBand or dicts with low, high, count and
-    value) and `points` (pairs of numbers, for a metric called "this by that", whose height is drawn as a logarithm if
-    `scale` is "log"); takes whatever else is known: split, seed, commit, device, parameters, seconds, flops, signature,
-    and the `least` and the `most` of what a value is the median of."""
+    value), `points` (pairs of numbers, for a metric called "this by that", whose height is drawn as a logarithm if
+    `scale` is "log") and `outcome` (a word for how one of many trials ended, with the number of the `trial`); takes
+    whatever else is known: split, seed, commit, device, parameters, seconds, flops, signature, and the `least` and the
+    `most` of what a value is the median of."""
     if not re.fullmatch(r"[a-z0-9-]+", chapter):
         raise Problem(f"a chapter cannot be called {chapter!r}; use lower-case letters, digits and hyphens")
     today = datetime.now(UTC).date().isoformat()
@@ -72,13 +73,13 @@ def read(path: Path) -> list[Line]:
             raise Problem(f"{path}, line {number}: not a JSON object ({problem}); mend or remove it") from None
         _check(line, f"{path}, line {number}")
         line["metric"] = RENAMED.get(line["metric"], line["metric"])
-        key = tuple(line.get(name) for name in ("data", "split", "row", "metric", "signature", "seed"))
+        key = tuple(line.get(name) for name in ("data", "split", "row", "metric", "signature", "seed", "trial"))
         newest[key] = {**line, "number": number}
     return list(newest.values())
 
 
 def _check(line: Line, place: str) -> None:
-    _has(line, REQUIRED, place)
+    _has(line, (*REQUIRED, "trial") if "outcome" in line else REQUIRED, place)
     if sum(kind in line for kind in KINDS) != 1:
         raise Problem(f"{place}: has none or several of {', '.join(KINDS)}; give the one that was measured")
     for band in line.get("bands", []):
@@ -104,6 +105,7 @@ def _body(lines: list[Line], source: Path) -> list[str]:
         parts += _numbers([line for line in group if "value" in line])
         parts += _bands([line for line in group if "bands" in line], source)
         parts += _curves([line for line in group if "points" in line], source)
+        parts += _outcomes([line for line in group if "outcome" in line])
         for row, runs in _rows(group).items():
             newest = max(runs, key=lambda run: run["number"])
             commands.setdefault((row, newest["command"]), []).extend(runs)
@@ -132,6 +134,17 @@ def _numbers(lines: list[Line]) -> list[str]:
     ]
     notes = [f"{mark.strip()} `{signature}`" for signature, mark in marks.items()]
     return [_table(_without_empty_columns([header, *rows])), *notes]
+
+
+def _outcomes(lines: list[Line]) -> list[str]:
+    """A table with a row for each row, and how many of its trials ended in which way."""
+    ways = _distinct(line["outcome"] for line in lines)
+    rows = [[row, *_counted(runs, ways)] for row, runs in (_rows(lines) | {"*all*": lines}).items()]
+    return [_table([["", "trials", *ways], *rows])] if lines else []
+
+
+def _counted(runs: list[Line], ways: list[str]) -> list[str]:
+    return [str(len(runs)), *(str(sum(run["outcome"] == way for run in runs)) for way in ways)]
 
 
 def _curves(lines: list[Line], source: Path) -> list[str]:

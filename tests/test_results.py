@@ -208,3 +208,21 @@ def test_points_of_several_seeds_have_bars(tmp_path):
     assert curves["next, seed 0"] == [[1e14, 49.0]] and curves["next, seed 1"] == [[1e15, 55.0]]
     [page] = write(tmp_path)
     assert "score-by-flops" in page.read_text() and list(tmp_path.glob("*.svg"))
+
+
+def test_outcomes_of_trials_are_counted(tmp_path):
+    many = {"data": "Killed", "metric": "runs that went on", "command": "python -m benchmarks.kills", "seed": 1}
+    for row, trial, outcome in [("train", 1, "bit-equal"), ("train", 2, "different"), ("align", 1, "bit-equal")]:
+        append("translation", folder=tmp_path, row=row, trial=trial, outcome=outcome, **many)
+    append("translation", folder=tmp_path, row="train", trial=2, outcome="bit-equal", **many)  # mended, and run again
+    append("translation", folder=tmp_path, row="align", trial=2, outcome="different", **many)
+    text = page(tmp_path)
+    assert "| | trials | bit-equal | different |" in text.replace("|  |", "| |")
+    assert cells(text, "train") == ["2", "2", "0"]
+    assert cells(text, "align") == ["2", "1", "1"]
+    assert cells(text, "*all*") == ["4", "3", "1"]
+
+
+def test_an_outcome_is_of_a_numbered_trial(tmp_path):
+    with pytest.raises(Problem, match="lacks trial"):
+        append("translation", folder=tmp_path, row="a", data="b", metric="c", command="d", outcome="bit-equal")

@@ -112,8 +112,8 @@ class PretrainingRun:
             claim(self.folder, {"settings": to_dict(self.settings), "model": begun})
 
     def learned(self) -> Tokenizer:
-        """The vocabulary that lies beside the encoded text, or one learned from the text: learned twice it would not be
-        quite the same, and runs that share the text need the same.  The first rank learns, the others wait."""
+        """The vocabulary that lies beside the encoded text, where runs that share the text find it, or one learned from
+        the text.  The first rank learns, the others wait."""
         s, kind = self.settings, self.pieces()
         place = self.corpus.with_name(f"{self.corpus.name}-{kind}-{s.vocab}{'-lowercase' * s.lowercase}.json")
         if is_first() and not place.exists():
