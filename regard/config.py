@@ -54,6 +54,32 @@ def update(config: C, changes: dict[str, Any], place: str = "") -> C:
     return replace(config, **values)  # type: ignore[type-var]
 
 
+def different_fields(config: Any, other: Any, place: str = "") -> dict[str, Any]:
+    """The fields of config, dotted, in which another config of its kind differs; with config's values."""
+    found: dict[str, Any] = {}
+    for one in fields(config):
+        value, theirs, where = getattr(config, one.name), getattr(other, one.name), f"{place}{one.name}"
+        if is_dataclass(value) and type(value) is type(theirs):
+            found |= different_fields(value, theirs, f"{where}.")
+        elif value != theirs:
+            found[where] = to_dict(value) if is_dataclass(value) else value
+    return found
+
+
+def nested(changes: typing.Mapping[str, Any]) -> dict[str, Any]:
+    """Changes by dotted fields, as `update` takes them."""
+    tree: dict[str, Any] = {}
+    for path, value in changes.items():
+        *parents, name = path.split(".")
+        inner = tree
+        for part in parents:
+            inner = inner.setdefault(part, {})
+            if not isinstance(inner, dict):
+                raise UsageProblem(f"{path}: {part} has a value already, and no fields of its own")
+        inner[name] = value
+    return tree
+
+
 def settings_of(text: str) -> tuple[str, Any]:
     """What `--set path=value` says; a value that is not JSON is a plain string."""
     path, equals, value = text.partition("=")

@@ -35,7 +35,10 @@ class LinformerConfig(EncoderConfig):
             longest = self.embedding.longest
             raise UsageProblem(f"rank={self.rank}, embedding.longest={longest}: give no more places than tokens")
         if self.stack.causal or self.stack.residual_scores or self.stack.buckets:
-            raise UsageProblem("sums of tokens have no places: no Linformer is causal, or has a bias of pairs")
+            raise UsageProblem(
+                "sums of tokens have no places, so no Linformer is causal or has a bias of pairs: leave stack.causal, "
+                "stack.residual_scores and stack.buckets alone"
+            )
 
 
 class LowRankEncoder(Encoder):

@@ -39,7 +39,12 @@ class LongformerConfig(EncoderConfig):
         if any(size < 2 or size % 2 for size in self.windows):
             raise UsageProblem(f"windows={list(self.windows)}: give even numbers of tokens, as many on either side")
         if self.stack.causal or self.stack.residual_scores or self.stack.buckets:
-            raise UsageProblem("Longformer's stack is not causal, and has no bias of pairs of tokens; set none")
+            raise UsageProblem(
+                "Longformer's stack is not causal, and has no bias of pairs of tokens: leave stack.causal, "
+                "stack.residual_scores and stack.buckets alone"
+            )
+        if len(set(self.windows)) == 1:  # the same one for each layer is one for all: configs that are equal
+            object.__setattr__(self, "windows", self.windows[:1])
 
 
 Choose = Callable[[Tokens, int], Tensor]  # tokens and the separator -> (N,) bool

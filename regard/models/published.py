@@ -18,12 +18,11 @@ from torch import Tensor, nn
 
 from regard.checkpoints.files import Content
 from regard.checkpoints.rules import Rules
-from regard.checkpoints.settings import OwnSettings, Settings
+from regard.checkpoints.settings import OWN, OwnSettings, Settings, own_fields, with_own_fields, without_own
 from regard.checkpoints.weights import check_weights, set_weights, weights_of
 from regard.errors import Problem
 from regard.models.encoder import Encoder, EncoderConfig, Head, HeadedEncoder, NextHead, Role, WordHead, begin
 
-RESIDUAL_SCORES = "regard_residual_scores"  # RealFormer's: a key of ours, for nobody publishes such models
 ONLY = {  # settings that would change what a model computes, and the one value that is understood
     "is_decoder": False,
     "position_embedding_type": "absolute",
@@ -180,7 +179,7 @@ class EncoderFamily:
         for key, plain in self.only.items():
             if theirs.get(key) not in (None, plain):
                 raise Problem(f"{place}: {key} is {theirs[key]!r} in config.json, and only {plain!r} can be read here")
-        config = self.settings.load(self.default, theirs)
+        config = self.configured(theirs)
         layout, ours = self.recognise(config, tensors, theirs.get("architectures"), place)
         model = layout.make(config, outputs_of(tensors))
         set_weights(model, ours, place)
@@ -188,7 +187,16 @@ class EncoderFamily:
         twins = {second: first for second, first in layout.rules.tied.items() if second in tensors}
         precision = reduce(torch.promote_types, {tensor.dtype for tensor in ours.values()})
         exceptions = {name: tensor.dtype for name, tensor in ours.items() if tensor.dtype != precision}
-        return Published(self, layout, theirs, model.eval(), constants, twins, precision, exceptions)
+        return Published(self, layout, without_own(theirs), model.eval(), constants, twins, precision, exceptions)
+
+    def configured(self, theirs: Mapping[str, Any]) -> Any:
+        """The config that a config.json describes."""
+        return own_fields(self.settings.load(self.default, theirs), theirs)
+
+    def described(self, config: Any, theirs: Mapping[str, Any], architecture: str) -> dict[str, Any]:
+        """The config.json that describes a config, every field of it."""
+        said = {**self.settings.save(config, theirs), "architectures": [architecture]}
+        return with_own_fields(config, said, self.configured)
 
     def recognise(
         self, config: Any, tensors: Mapping[str, Tensor], named: object, place: Path
@@ -221,13 +229,23 @@ class Published:
 
     def files(self) -> dict[str, Content]:
         """The folder again: the same tensors under the same names in the same precision."""
-        settings = self.family.settings.save(self.model.encoder.config, self.theirs)
-        settings["architectures"] = [self.layout.architecture]
+        settings = self.described()
         weights = weights_of(self.model).items()
         exact = {name: tensor.to(self.exceptions.get(name, self.precision)) for name, tensor in weights}
-        tensors = self.layout.rules.save(exact)
+        tensors = self.layout.rules.save(exact, own_names=OWN in settings)
         tensors |= {second: tensors[first].clone() for second, first in self.twins.items()}
         return {
             "config.json": (json.dumps(settings, indent=2, sort_keys=True) + "\n").encode(),
             "model.safetensors": tensors | dict(self.constants),
         }
+
+    def described(self) -> dict[str, Any]:
+        """Its config.json."""
+        return self.family.described(self.model.encoder.config, self.theirs, self.layout.architecture)
+
+    def check_savable(self) -> Published:
+        """Itself, if its folder would give back the same config and tensors: asked before anything is trained."""
+        shapes = {name: tensor.to("meta") for name, tensor in weights_of(self.model).items()}
+        tensors = self.layout.rules.save(shapes, own_names=OWN in self.described())
+        check_weights(self.model, self.layout.rules.load(tensors, "the model"), Path("its folder"))
+        return self
