@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import types
 import typing
+from collections.abc import Callable
 from dataclasses import asdict, fields, is_dataclass, replace
 from difflib import get_close_matches
+from functools import cache
 from typing import Any, TypeVar
 
 from regard.errors import Problem, UsageProblem
 
 C = TypeVar("C")
+field_types: Callable[[type], dict[str, Any]] = cache(typing.get_type_hints)  # annotations are strings: read once
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -22,7 +25,7 @@ def from_dict(kind: type[C], data: dict[str, Any], place: str = "") -> C:
     """The config that to_dict wrote.  A field that does not exist, or a value of another type, is an error."""
     if not isinstance(data, dict):
         raise Problem(f"{place or kind.__name__}: expected an object with fields, found {data!r}")
-    hints = typing.get_type_hints(kind)
+    hints = field_types(kind)
     values = {}
     for name, value in data.items():
         where = f"{place}.{name}" if place else name
@@ -41,7 +44,7 @@ def change(config: C, path: str, value: Any) -> C:
 
 def update(config: C, changes: dict[str, Any], place: str = "") -> C:
     """A copy of config with some fields changed; a dict changes some fields of the config it meets."""
-    hints = typing.get_type_hints(type(config))
+    hints = field_types(type(config))
     values = {}
     for name, value in changes.items():
         where = f"{place}.{name}" if place else name

@@ -99,7 +99,7 @@ def changes_outputs(path: str) -> bool:
 
 
 def marked(theirs: dict[str, Any]) -> dict[str, Any]:
-    architectures = [f"{ARCHITECTURE_MARK}{name}" for name in theirs[ARCHITECTURES]]
+    architectures = [f"{ARCHITECTURE_MARK}{name}" for name in theirs.get(ARCHITECTURES) or ()]
     return {**theirs, MODEL_TYPE: f"{TYPE_MARK}{theirs[MODEL_TYPE]}", ARCHITECTURES: architectures}
 
 

@@ -141,8 +141,8 @@ def read_json(path: Path) -> tuple[str, dict[str, Any]]:
         raise Problem(f"{path} is missing: this folder does not hold a model") from None
     except (OSError, ValueError, RecursionError) as error:
         raise Problem(f"{path} cannot be read as JSON: {error}") from None
-    settings = unmarked(settings) if isinstance(settings, dict) else None
-    family = None if settings is None else settings.pop("model_type", "")
+    settings = unmarked(settings) if isinstance(settings, dict) else settings
+    family = settings.pop("model_type", "") if isinstance(settings, dict) else None
     if not isinstance(family, str):
         raise Problem(f"{path} names no model_type; there are: {', '.join(KNOWN)}")
     return family, settings

@@ -21,6 +21,7 @@ from regard.checkpoints.rules import Rules
 from regard.checkpoints.settings import OWN, OwnSettings, Settings, own_fields, with_own_fields, without_own
 from regard.checkpoints.weights import check_weights, set_weights, weights_of
 from regard.errors import Problem
+from regard.layers.sizes import check_equal
 from regard.models.encoder import Encoder, EncoderConfig, Head, HeadedEncoder, NextHead, Role, WordHead, begin
 
 ONLY = {  # settings that would change what a model computes, and the one value that is understood
@@ -89,6 +90,7 @@ class NextHeadNames:
         return Rules((), self.twins)
 
     def make(self, config: EncoderConfig, outputs: Mapping[str, int]) -> NextHead:
+        check_equal({"embedding.width": config.embedding.width, "stack.block.width": config.width})
         return NextHead(config.width, config.embedding.vocab)
 
 
@@ -231,13 +233,17 @@ class Published:
         """The folder again: the same tensors under the same names in the same precision."""
         settings = self.described()
         weights = weights_of(self.model).items()
-        exact = {name: tensor.to(self.exceptions.get(name, self.precision)) for name, tensor in weights}
+        exact = {name: tensor.to(self.exceptions.get(name, self.precision_of(tensor))) for name, tensor in weights}
         tensors = self.layout.rules.save(exact, own_names=OWN in settings)
         tensors |= {second: tensors[first].clone() for second, first in self.twins.items()}
         return {
             "config.json": (json.dumps(settings, indent=2, sort_keys=True) + "\n").encode(),
             "model.safetensors": tensors | dict(self.constants),
         }
+
+    def precision_of(self, tensor: Tensor) -> torch.dtype:
+        """That of the file, but for whole numbers: a bigram's pairs are no floats."""
+        return self.precision if tensor.is_floating_point() else tensor.dtype
 
     def described(self) -> dict[str, Any]:
         """Its config.json."""

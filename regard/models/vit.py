@@ -35,6 +35,7 @@ class VisionEncoder(nn.Module):
 
     def __init__(self, config: VisionConfig):
         super().__init__()
+        config.check_stack()
         check_equal({"embedding.width": config.embedding.width, "stack.block.width": config.stack.block.width})
         self.config = config
         self.embed, self.stack = Patches(config.embedding), Stack(config.stack)
