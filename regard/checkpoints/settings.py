@@ -16,6 +16,23 @@ C = TypeVar("C")
 OWN = "regard"  # the key of config.json that holds what the published form has no key for: dotted field -> value
 OLD_KEYS = {"regard_residual_scores": "stack.residual_scores"}  # keys that earlier versions wrote for single fields
 MODEL_TYPE, ARCHITECTURES = "model_type", "architectures"
+ONLY: dict[
+    str, Any
+] = {  # settings that would change what any model computes, and the one value of each that is understood
+    "quantization_config": None,
+    "pruned_heads": {},
+    "add_cross_attention": False,
+    "rope_scaling": None,  # and what else folders with code of their own say under the name of a known family
+    "rope_parameters": None,
+    "rope_theta": None,
+    "rotary_emb_fraction": 0.0,
+    "alibi": False,
+    "alibi_starting_size": None,
+    "sliding_window": None,
+    "feed_forward_type": "original",
+    "use_rms_norm": False,
+    "parallel_block": False,
+}
 TYPE_MARK, ARCHITECTURE_MARK = "regard-", "Regard"  # no other library knows a model type or an architecture like this
 
 
@@ -91,6 +108,14 @@ def own_fields(config: C, theirs: Mapping[str, Any]) -> C:
 def without_own(theirs: Mapping[str, Any]) -> dict[str, Any]:
     """A config.json without the keys of our own: the config of the model has these fields."""
     return {key: value for key, value in theirs.items() if key != OWN and key not in OLD_KEYS}
+
+
+def check_plain(theirs: Mapping[str, Any], only: Mapping[str, Any], place: object, file: str = "config.json") -> None:
+    """Refuse settings that would change what a model computes, but for the one value that is understood: those of its
+    family, and those of any."""
+    for key, plain in {**ONLY, **only}.items():
+        if theirs.get(key) not in (None, plain):
+            raise Problem(f"{place}: {key} is {theirs[key]!r} in {file}, and only {plain!r} can be read here")
 
 
 def changes_outputs(path: str) -> bool:

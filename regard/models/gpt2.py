@@ -96,13 +96,11 @@ ONLY = {  # of what would change what is computed, the one value that is underst
     "scale_attn_weights": True,
     "scale_attn_by_inverse_layer_idx": False,
     "reorder_and_upcast_attn": False,
-    "add_cross_attention": False,
     "tie_word_embeddings": True,
     "summary_type": "cls_index",
     "summary_use_proj": True,
     "summary_activation": None,
     "summary_proj_to_labels": True,
-    "quantization_config": None,
 }
 
 PREFIX = "transformer."

@@ -12,13 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from regard.checkpoints.rules import Rules
-from regard.checkpoints.settings import Settings, own_fields, without_own
+from regard.checkpoints.settings import Settings, check_plain, own_fields, without_own
 from regard.config import change, update
 from regard.errors import Problem
 from regard.layers.embedding import halves
 from regard.models.bert import ACTIVATIONS
 from regard.models.encoder import Compared
-from regard.models.published_translator import PublishedTranslator, check_longest, check_plain, filled, one_table
+from regard.models.published_translator import PublishedTranslator, check_generation, filled, one_table
 from regard.models.transformer import Transformer, TransformerConfig, transformer
 
 ONLY = {  # settings that would change what a model computes, and the one value that is understood
@@ -27,7 +27,6 @@ ONLY = {  # settings that would change what a model computes, and the one value 
     "normalize_before": False,
     "add_final_layer_norm": False,
     "tie_word_embeddings": True,
-    "quantization_config": None,
 }
 
 SILENT = update(  # what a config.json means that does not say it
@@ -114,7 +113,7 @@ def load(
     theirs: dict[str, Any], generation: dict[str, Any], tensors: Mapping[str, Tensor], place: Path
 ) -> PublishedTranslator:
     """A model from what its two configs and a file of tensors say."""
-    check_longest(theirs, generation, place)
+    check_generation(theirs, generation, place)
     config = own_fields(configured(theirs, place), theirs)
     rules = BODY + tables(tensors, shared=config.target_vocab is None)
     constants = {name: tensors[name] for name in POSITIONS if name in tensors}

@@ -18,19 +18,27 @@ from torch import Tensor, nn
 
 from regard.checkpoints.files import Content
 from regard.checkpoints.rules import Rules
-from regard.checkpoints.settings import OWN, OwnSettings, Settings, own_fields, with_own_fields, without_own
+from regard.checkpoints.settings import (
+    OWN,
+    OwnSettings,
+    Settings,
+    check_plain,
+    own_fields,
+    with_own_fields,
+    without_own,
+)
 from regard.checkpoints.weights import check_weights, set_weights, weights_of
 from regard.errors import Problem
 from regard.layers.sizes import check_equal
 from regard.models.encoder import Encoder, EncoderConfig, Head, HeadedEncoder, NextHead, Role, WordHead, begin
 
-ONLY = {  # settings that would change what a model computes, and the one value that is understood
+ONLY = {  # settings that would change what an encoder computes, and the one value of each that is understood
     "is_decoder": False,
     "position_embedding_type": "absolute",
     "inner_group_num": 1,
     "summary_type": "first",
     "summary_use_proj": True,
-    "quantization_config": None,
+    "summary_activation": "gelu",
 }
 
 
@@ -178,9 +186,7 @@ class EncoderFamily:
 
     def load(self, theirs: dict[str, Any], tensors: Mapping[str, Tensor], place: Path) -> Published:
         """A model from what a config.json and a file of tensors say."""
-        for key, plain in self.only.items():
-            if theirs.get(key) not in (None, plain):
-                raise Problem(f"{place}: {key} is {theirs[key]!r} in config.json, and only {plain!r} can be read here")
+        check_plain(theirs, self.only, place)
         config = self.configured(theirs)
         layout, ours = self.recognise(config, tensors, theirs.get("architectures"), place)
         model = layout.make(config, outputs_of(tensors))

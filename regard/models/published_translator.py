@@ -13,12 +13,18 @@ from torch import Tensor
 
 from regard.checkpoints.files import WEIGHTS, Content
 from regard.checkpoints.rules import Rules
-from regard.checkpoints.settings import OWN, own_fields, with_own_fields
+from regard.checkpoints.settings import OWN, check_plain, own_fields, with_own_fields
 from regard.checkpoints.weights import check_weights, set_weights, weights_of
 from regard.errors import Problem
 from regard.models.transformer import Transformer
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
+ONLY_WRITTEN = {  # settings of which tokens a translation has, whatever the search; none is understood
+    "forced_bos_token_id": None,
+    "forced_decoder_ids": None,
+    "suppress_tokens": None,
+    "begin_suppress_tokens": None,
+}
 T = TypeVar("T", bound=Transformer)
 
 
@@ -96,14 +102,10 @@ def one_table(tensors: Mapping[str, Tensor], names: Sequence[str]) -> Rules:
     return Rules((("embed.tokens", first),), twins)
 
 
-def check_plain(theirs: Mapping[str, Any], only: Mapping[str, Any], place: Path) -> None:
-    """Refuse settings that would change what a model computes, but for the one value that is understood."""
-    for key, plain in only.items():
-        if theirs.get(key) not in (None, plain):
-            raise Problem(f"{place}: {key} is {theirs[key]!r} in {CONFIG}, and only {plain!r} can be read here")
-
-
-def check_longest(theirs: Mapping[str, Any], generation: Mapping[str, Any], place: Path) -> None:
+def check_generation(theirs: Mapping[str, Any], generation: Mapping[str, Any], place: Path) -> None:
+    """Refuse what would have others write otherwise than is done here, and lengths that cannot be."""
+    for file, said in {CONFIG: theirs, GENERATION: generation}.items():
+        check_plain(said, ONLY_WRITTEN, place, file)
     longest = {**theirs, **generation}.get("max_length")
     if longest is not None and (type(longest) is not int or longest < 2):
         raise Problem(f"{place}: max_length is {longest!r} in its config; it must be a whole number from 2 upwards")

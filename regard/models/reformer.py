@@ -361,5 +361,5 @@ FAMILY = EncoderFamily(
     },
     kind=ReformerEncoder,
     begin=begin,
-    only={"quantization_config": None, "tie_word_embeddings": False},
+    only={"tie_word_embeddings": False},
 )

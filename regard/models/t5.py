@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from regard.attention.attention import Attention, AttentionConfig
 from regard.checkpoints.rules import Rules
-from regard.checkpoints.settings import Settings, own_fields, without_own
+from regard.checkpoints.settings import Settings, check_plain, own_fields, without_own
 from regard.config import different_fields, update
 from regard.errors import Problem, UsageProblem
 from regard.layers.block import BlockConfig
@@ -23,7 +23,7 @@ from regard.layers.feed_forward import FeedForward
 from regard.layers.stack import Stack, StackConfig
 from regard.models.bert import ACTIVATIONS
 from regard.models.encoder import Compared
-from regard.models.published_translator import PublishedTranslator, check_longest, check_plain, filled, one_table
+from regard.models.published_translator import PublishedTranslator, check_generation, filled, one_table
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.rows import Tokens
 
@@ -120,7 +120,6 @@ ONLY = {  # settings that would change what a model computes, and the one value 
     "is_decoder": False,
     "is_encoder_decoder": True,
     "tie_encoder_decoder": False,
-    "quantization_config": None,
 }
 STACK = (
     ("block.width", "d_model"),
@@ -184,7 +183,7 @@ def load(
 ) -> PublishedTranslator:
     """A model from what its two configs and a file of tensors say."""
     check_plain(theirs, ONLY, place)
-    check_longest(theirs, generation, place)
+    check_generation(theirs, generation, place)
     again = partial(configured, place=place, tied=is_tied(tensors))
     config = own_fields(again(theirs), theirs)
     rules = rules_of(config, tensors)

@@ -21,7 +21,7 @@ from regard.models.published import EncoderFamily, HeadNames
 from regard.rows import Rows
 
 EPSILON = 1e-12
-ONLY = {"qkv_bias": True, "pooler_act": "tanh", "quantization_config": None}  # what else would compute otherwise
+ONLY = {"qkv_bias": True, "pooler_act": "tanh"}  # what else would compute otherwise
 
 
 @dataclass(frozen=True)
