@@ -10,15 +10,14 @@ from functools import reduce
 from typing import Any, TypeVar
 
 from regard.config import change, different_fields, nested, to_dict, update
-from regard.errors import Problem
+from regard.errors import Problem, UsageProblem
 
 C = TypeVar("C")
 OWN = "regard"  # the key of config.json that holds what the published form has no key for: dotted field -> value
 OLD_KEYS = {"regard_residual_scores": "stack.residual_scores"}  # keys that earlier versions wrote for single fields
 MODEL_TYPE, ARCHITECTURES = "model_type", "architectures"
-ONLY: dict[
-    str, Any
-] = {  # settings that would change what any model computes, and the one value of each that is understood
+# settings that would change what any model computes, and the one value of each that is understood
+ONLY: dict[str, Any] = {
     "quantization_config": None,
     "pruned_heads": {},
     "add_cross_attention": False,
@@ -100,7 +99,7 @@ def own_fields(config: C, theirs: Mapping[str, Any]) -> C:
     """A copy of config with the fields that stand in a config.json under keys of our own."""
     fields = theirs.get(OWN, {})
     if not isinstance(fields, dict):
-        raise Problem(f"{OWN} is {fields!r} in config.json: it should be an object of fields and their values")
+        raise UsageProblem(f"{OWN} is {fields!r}: it should be an object of fields and their values")
     old = {path: theirs[key] for key, path in OLD_KEYS.items() if theirs.get(key) is not None}
     return update(config, nested({**old, **fields}))
 
