@@ -122,6 +122,11 @@ def changes_outputs(path: str) -> bool:
     return not path.endswith("dropout")
 
 
+def is_marked(theirs: Mapping[str, Any]) -> bool:
+    """Whether a config.json says that no other library can read its folder."""
+    return str(theirs.get(MODEL_TYPE, "")).startswith(TYPE_MARK)
+
+
 def marked(theirs: dict[str, Any]) -> dict[str, Any]:
     architectures = [f"{ARCHITECTURE_MARK}{name}" for name in theirs.get(ARCHITECTURES) or ()]
     return {**theirs, MODEL_TYPE: f"{TYPE_MARK}{theirs[MODEL_TYPE]}", ARCHITECTURES: architectures}
@@ -129,8 +134,8 @@ def marked(theirs: dict[str, Any]) -> dict[str, Any]:
 
 def unmarked(theirs: dict[str, Any]) -> dict[str, Any]:
     """A config.json with the published names of its model type and its architectures."""
-    kind, names = theirs.get(MODEL_TYPE), theirs.get(ARCHITECTURES)
-    if not isinstance(kind, str) or not kind.startswith(TYPE_MARK):
+    if not is_marked(theirs):
         return theirs
+    names = theirs.get(ARCHITECTURES)
     plain = [str(name).removeprefix(ARCHITECTURE_MARK) for name in names] if isinstance(names, list) else names
-    return {**theirs, MODEL_TYPE: kind.removeprefix(TYPE_MARK), ARCHITECTURES: plain}
+    return {**theirs, MODEL_TYPE: str(theirs[MODEL_TYPE]).removeprefix(TYPE_MARK), ARCHITECTURES: plain}

@@ -19,10 +19,10 @@ from torch import Tensor, nn
 from regard.checkpoints.files import Content
 from regard.checkpoints.rules import Rules
 from regard.checkpoints.settings import (
-    OWN,
     OwnSettings,
     Settings,
     check_plain,
+    is_marked,
     own_fields,
     with_own_fields,
     without_own,
@@ -240,7 +240,7 @@ class Published:
         settings = self.described()
         weights = weights_of(self.model).items()
         exact = {name: tensor.to(self.exceptions.get(name, self.precision_of(tensor))) for name, tensor in weights}
-        tensors = self.layout.rules.save(exact, own_names=OWN in settings)
+        tensors = self.layout.rules.save(exact, own_names=is_marked(settings))
         tensors |= {second: tensors[first].clone() for second, first in self.twins.items()}
         return {
             "config.json": (json.dumps(settings, indent=2, sort_keys=True) + "\n").encode(),
@@ -258,6 +258,6 @@ class Published:
     def check_savable(self) -> Published:
         """Itself, if its folder would give back the same config and tensors: asked before anything is trained."""
         shapes = {name: tensor.to("meta") for name, tensor in weights_of(self.model).items()}
-        tensors = self.layout.rules.save(shapes, own_names=OWN in self.described())
+        tensors = self.layout.rules.save(shapes, own_names=is_marked(self.described()))
         check_weights(self.model, self.layout.rules.load(tensors, "the model"), Path("its folder"))
         return self

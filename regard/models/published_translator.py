@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regard.checkpoints.files import WEIGHTS, Content
 from regard.checkpoints.rules import Rules
-from regard.checkpoints.settings import OWN, check_plain, own_fields, with_own_fields
+from regard.checkpoints.settings import check_plain, is_marked, own_fields, with_own_fields
 from regard.checkpoints.weights import check_weights, set_weights, weights_of
 from regard.errors import Problem
 from regard.models.transformer import Transformer
@@ -65,7 +65,7 @@ class PublishedTranslator:
     def files(self) -> dict[str, Content]:
         """The folder again: the same tensors under the same names in the same precision."""
         settings = self.described()
-        named = self.rules.save(weights_of(self.model), own_names=OWN in settings)
+        named = self.rules.save(weights_of(self.model), own_names=is_marked(settings))
         twins = {second: first for second, first in self.rules.tied.items() if second in self.precisions}
         named |= {second: named[first].clone() for second, first in twins.items()} | dict(self.constants)
         tensors = {name: tensor.to(self.precisions.get(name, tensor.dtype)) for name, tensor in named.items()}
@@ -80,7 +80,7 @@ class PublishedTranslator:
     def check_savable(self) -> PublishedTranslator:
         """Itself, if its folder would give back the same config and tensors: asked before anything is trained."""
         shapes = {name: tensor.to("meta") for name, tensor in weights_of(self.model).items()}
-        tensors = self.rules.save(shapes, own_names=OWN in self.described())
+        tensors = self.rules.save(shapes, own_names=is_marked(self.described()))
         check_weights(self.model, self.rules.load(tensors, "the model"), Path("its folder"))
         return self
 
