@@ -15,8 +15,7 @@ import torch
 from regard.checkpoints.files import Content
 from regard.config import update
 from regard.models.folder import save_files
-from regard.models.marian import BODY, SETTINGS, SILENT, Marian, tables
-from regard.models.published_translator import PublishedTranslator
+from regard.models.marian import SILENT, Marian, new
 from regard.models.transformer import TransformerConfig
 
 VOCAB = 58101  # of opus-mt from English to German
@@ -45,12 +44,10 @@ def lay_out(folder: Path, texts: Sequence[str], kind: str, seed: int = 0, vocab:
     model = Marian(configured(vocab, **shape)).eval()
     copies(model)
     end, padding = {"eos_token_id": 0}, {"pad_token_id": vocab - 1, "decoder_start_token_id": vocab - 1}
-    theirs = {"model_type": "marian", "architectures": ["MarianMTModel"], "is_encoder_decoder": True}
-    theirs |= {"decoder_vocab_size": vocab, "static_position_embeddings": True, "forced_eos_token_id": 0}
+    theirs = {"is_encoder_decoder": True, "decoder_vocab_size": vocab, "static_position_embeddings": True}
+    theirs |= {"forced_eos_token_id": 0, **end, **padding}
     how = {"max_length": 512, "bad_words_ids": [[vocab - 1]], "forced_eos_token_id": 0, "renormalize_logits": True}
-    settings, generation = SETTINGS.save(model.config, theirs | end | padding), how | end | padding
-    published = PublishedTranslator(model, settings, generation, BODY + tables({}, shared=True), {}, {})
-    save_files(folder, {**published.files(), **vocabulary(texts, kind, vocab)})
+    save_files(folder, {**new(model, theirs, how | end | padding).files(), **vocabulary(texts, kind, vocab)})
 
 
 def configured(vocab: int, layers=LAYERS, width=WIDTH, heads=HEADS, inner=INNER) -> TransformerConfig:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import types
 import typing
+from collections.abc import Callable
 from dataclasses import asdict, fields, is_dataclass, replace
 from difflib import get_close_matches
+from functools import cache
 from typing import Any, TypeVar
 
 from regard.errors import Problem, UsageProblem
 
 C = TypeVar("C")
+field_types: Callable[[type], dict[str, Any]] = cache(typing.get_type_hints)  # annotations are strings: read once
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -22,7 +25,7 @@ def from_dict(kind: type[C], data: dict[str, Any], place: str = "") -> C:
     """The config that to_dict wrote.  A field that does not exist, or a value of another type, is an error."""
     if not isinstance(data, dict):
         raise Problem(f"{place or kind.__name__}: expected an object with fields, found {data!r}")
-    hints = typing.get_type_hints(kind)
+    hints = field_types(kind)
     values = {}
     for name, value in data.items():
         where = f"{place}.{name}" if place else name
@@ -41,7 +44,7 @@ def change(config: C, path: str, value: Any) -> C:
 
 def update(config: C, changes: dict[str, Any], place: str = "") -> C:
     """A copy of config with some fields changed; a dict changes some fields of the config it meets."""
-    hints = typing.get_type_hints(type(config))
+    hints = field_types(type(config))
     values = {}
     for name, value in changes.items():
         where = f"{place}.{name}" if place else name
@@ -52,6 +55,32 @@ def update(config: C, changes: dict[str, Any], place: str = "") -> C:
         else:
             values[name] = checked(hints[name], value, where)
     return replace(config, **values)  # type: ignore[type-var]
+
+
+def different_fields(config: Any, other: Any, place: str = "") -> dict[str, Any]:
+    """The fields of config, dotted, in which another config of its kind differs; with config's values."""
+    found: dict[str, Any] = {}
+    for one in fields(config):
+        value, theirs, where = getattr(config, one.name), getattr(other, one.name), f"{place}{one.name}"
+        if is_dataclass(value) and type(value) is type(theirs):
+            found |= different_fields(value, theirs, f"{where}.")
+        elif value != theirs:
+            found[where] = to_dict(value) if is_dataclass(value) else value
+    return found
+
+
+def nested(changes: typing.Mapping[str, Any]) -> dict[str, Any]:
+    """Changes by dotted fields, as `update` takes them."""
+    tree: dict[str, Any] = {}
+    for path, value in changes.items():
+        *parents, name = path.split(".")
+        inner = tree
+        for part in parents:
+            inner = inner.setdefault(part, {})
+            if not isinstance(inner, dict):
+                raise UsageProblem(f"{path}: {part} has a value already, and no fields of its own")
+        inner[name] = value
+    return tree
 
 
 def settings_of(text: str) -> tuple[str, Any]:

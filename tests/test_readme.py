@@ -30,7 +30,6 @@ from recipes import results
 from regard.cli import app, main
 from regard.config import update
 from regard.models import marian
-from regard.models.published_translator import PublishedTranslator
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -168,9 +167,7 @@ def make_opus(folder: Path, lines: list[str]) -> None:
     stack = {"layers": 1, "block": {"width": 16, "inner": 16, "attention": {"heads": 2}}}
     sizes = {"vocab": len(pieces), "width": 16, "longest": 32}
     model = marian.Marian(update(marian.SILENT, {"embedding": sizes, "encoder": stack, "decoder": stack}))
-    rules = marian.BODY + marian.tables({}, shared=True)
-    theirs = marian.SETTINGS.save(model.config, {"model_type": "marian"})
-    published = PublishedTranslator(model, theirs, {}, rules, {}, {})
+    published = marian.new(model, {}, {})
     tensors = published.files().pop("model.safetensors")
     folder.mkdir(parents=True)
     torch.save(tensors, folder / "pytorch_model.bin")

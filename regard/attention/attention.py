@@ -43,6 +43,11 @@ class Attention(nn.Module):
         if config.heads < 1 or (config.size is None and width % config.heads):
             raise UsageProblem(f"width {width} does not divide into {config.heads} heads; change one of them")
         size = config.size or width // config.heads
+        if not config.project and config.heads * size != width:
+            raise UsageProblem(
+                f"attention.heads={config.heads}, attention.size={size}, width {width}: attention without projections "
+                "(attention.project=false) has heads that make up the width"
+            )
 
         def line(wide: int, narrow: int) -> nn.Module:
             return nn.Linear(wide, narrow, bias=config.bias) if config.project else nn.Identity()

@@ -4,7 +4,8 @@ Names are module names.  `{i}` stands for a layer's number, `{rest}` for whateve
 names are ours; what follows a name (.weight, .bias) comes along by itself.
 Several of ours may be one of theirs, which holds them one below the other; and a third column may tell how a tensor of
 theirs is made ours, by a change that undoes itself.
-Every tensor is taken by exactly one row, and one that no row takes is an error, never silence.
+Every tensor is taken by exactly one row, and one that no row takes is an error, never silence.  A folder whose
+config.json has fields of our own may hold tensors that the published form has no name for, under ours (`OWN`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from torch import Tensor
 
 from regard.errors import Problem
 
+OWN = "regard."  # before our name of a tensor that the published form has no name for
 OLD = {".gamma": ".weight", ".beta": ".bias"}  # what the first published files call a norm's numbers
 MOST = 8  # names that are listed
 Change = Callable[[Tensor], Tensor]
@@ -47,7 +49,9 @@ class Rules:
     def load(self, theirs: Mapping[str, Tensor], place: object) -> dict[str, Tensor]:
         """Their tensors by our names."""
         constants = self.constants(theirs)
-        named = {_renewed(name): tensor for name, tensor in theirs.items() if name not in constants}
+        own = {name.removeprefix(OWN): tensor for name, tensor in theirs.items() if name.startswith(OWN)}
+        others = theirs.keys() - constants.keys() - {OWN + name for name in own}
+        named = {_renewed(name): tensor for name, tensor in theirs.items() if name in others}
         twice = sorted(name for name in theirs if name != _renewed(name) in theirs)
         if twice:
             raise Problem(f"{place}: {twice[0]} is there by its new name too, {_renewed(twice[0])}")
@@ -57,16 +61,20 @@ class Rules:
         rows = [(_pattern(row.theirs), row) for row in map(_Row.of, self.rows)]
         taken = {name: _taken(name, rows) for name in named}
         _check_known(taken, place)
-        return {
+        loaded = {
             _filled(ours, match): part
             for name, (match, row) in taken.items()
             for ours, part in zip(row.ours, row.parted(named[name]), strict=True)
         }
+        if double := sorted(own.keys() & loaded.keys()):
+            raise Problem(f"{place}: {OWN}{double[0]} is there by its published name too")
+        return loaded | own
 
-    def save(self, ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Our tensors by their names."""
+    def save(self, ours: Mapping[str, Tensor], *, own_names: bool = False) -> dict[str, Tensor]:
+        """Our tensors by their names; with `own_names`, those that they have no name for by ours."""
         rows = [(_pattern(name), row) for row in map(_Row.of, self.rows) for name in row.ours]
-        taken = {name: _taken(name, rows) for name in ours}
+        own = {name for name in ours if own_names and not any(pattern.fullmatch(name) for pattern, _ in rows)}
+        taken = {name: _taken(name, rows) for name in ours if name not in own}
         _check_known(taken, "the model")
         parts = {
             _filled(row.theirs, match): (row, [_filled(name, match) for name in row.ours])
@@ -75,7 +83,8 @@ class Rules:
         for theirs, (_, names) in parts.items():
             if missing := [name for name in names if name not in ours]:
                 raise Problem(f"the model: {theirs} cannot be written without {', '.join(missing)}")
-        return {theirs: row.joined([ours[name] for name in names]) for theirs, (row, names) in parts.items()}
+        named = {theirs: row.joined([ours[name] for name in names]) for theirs, (row, names) in parts.items()}
+        return named | {OWN + name: ours[name] for name in sorted(own)}
 
     def constants(self, theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Those of their tensors that are no weights."""

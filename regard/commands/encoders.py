@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from regard.text.tokenizer import Tokenizer
 
 ATTENTION_DROPOUT = "stack.block.attention.dropout"
+FROM_VOCABULARY = ("embedding.vocab", "target_vocab")  # fields that a run takes from its vocabulary
 
 
 def encoder_of(
@@ -86,7 +87,15 @@ def between_ends(tokenizer: Tokenizer) -> Tokenizer:
 def changed(config: EncoderConfig, settings: Sequence[str]) -> EncoderConfig:
     """A config with `path=value` changes.  Unless these ask for it there is no dropout of attention weights, whatever
     a published config says, for the fast kernel has none."""
+    check_vocabulary(settings)
     config = change(config, ATTENTION_DROPOUT, 0.0) if hasattr(config, "stack") else config
     for setting in settings:
         config = change(config, *settings_of(setting))
     return config
+
+
+def check_vocabulary(settings: Sequence[str]) -> None:
+    """Refuse `path=value` changes that a run would overwrite with the size of its vocabulary."""
+    for path, _ in map(settings_of, settings):
+        if path in FROM_VOCABULARY:
+            raise UsageProblem(f"--set {path}: its vocabulary decides that; leave it out, and give --vocab instead")

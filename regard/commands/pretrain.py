@@ -63,6 +63,8 @@ def pretrain(
         begin_from(vectors, translator.model.embed, translator.source)
         return spans.train(translator, allow_changed_data)
     if model == "bigram":
+        if set:
+            raise UsageProblem(f"--set {' '.join(set)}: bigrams are counted, and have nothing to set; leave it out")
         return count(LanguageRun(wanted, str(model), folder, place), tokenizer)
     kind = LanguageRun if is_language(str(model), wanted.objective) else PretrainingRun
     run = kind(wanted, str(model), folder, place)

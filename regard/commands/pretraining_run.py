@@ -21,9 +21,9 @@ from regard.data.pretraining import CorpusBatches, InTurn, Pairs
 from regard.data.stream import Shuffled, Streams
 from regard.errors import Problem, UsageProblem
 from regard.layers.longest import longest_row
-from regard.models import ENCODERS, PUBLISHED, family_of
+from regard.models import ENCODERS, family_of
 from regard.models.encoder import EncoderConfig, HeadedEncoder, Role
-from regard.models.heads import layout_for, with_heads
+from regard.models.heads import new_encoder, with_heads
 from regard.models.published import Published
 from regard.objectives.distilled import Distilled, layers_from_teacher
 from regard.objectives.masked import Hiding, Masked
@@ -100,9 +100,9 @@ class PretrainingRun:
         for path in (*self.settings.texts, *self.settings.dev):
             if not Path(path).is_file():
                 raise Problem(f"{path}: there is no such file. Check the path.")
-        layout_for(PUBLISHED[family], family, {HEADS[part] for part in self.parts(family, teacher)})
-        with torch.device("meta"):
-            places = longest_row(PUBLISHED[family].kind(config))
+        with torch.device("meta"):  # one that cannot be made or saved is refused before the folder is taken
+            heads = {HEADS[part] for part in self.parts(family, teacher)}
+            places = longest_row(new_encoder(family, config, heads).model)
         longest = max(self.settings.longest, self.settings.later_longest)
         if longest > places:
             raise UsageProblem(f"rows of {longest} tokens are asked for, and the model has places for {places}")

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from regard.commands.encoders import read_tokenizer
+from regard.commands.encoders import check_vocabulary, read_tokenizer
 from regard.commands.language_run import family_in
 from regard.commands.load import load_translator
 from regard.commands.pretraining_run import PretrainingRun, judged
@@ -55,6 +55,7 @@ class SpansRun(PretrainingRun):
             translator = load_translator(self.model, "cpu")
             self.begin(translator.model.config)
             return translator
+        check_vocabulary(set)
         config = configured(self.model, set, t5.PRESETS)
         self.begin(config)
         pieces = read_tokenizer(tokenizer) if tokenizer else self.learned()

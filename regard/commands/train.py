@@ -63,10 +63,12 @@ def train_image(model: str, out: Any, set: tuple[str, ...], allow_changed_data: 
 
 def begun_from(model: str, set: tuple[str, ...]) -> tuple[Any, Translator | None]:
     """The config of the model to train, and the model itself if it has learned something."""
+    from regard.commands.encoders import check_vocabulary
     from regard.commands.load import load_translator
     from regard.commands.show import configured
     from regard.models import TRANSLATORS
 
+    check_vocabulary(set)
     if model in TRANSLATORS or not ("/" in model or Path(model).is_dir()):
         return configured(model, set, TRANSLATORS), None
     if set:

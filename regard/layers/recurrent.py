@@ -195,7 +195,10 @@ class Way(nn.Module):
         super().__init__()
         self.config, self.backward = config, backward
         if config.cells and (config.cell != "lstm" or config.cells <= max(config.widths)):
-            raise UsageProblem(f"cells={config.cells}: only those of an LSTM are projected, to fewer than they are")
+            raise UsageProblem(
+                f"cell={config.cell}, cells={config.cells}, width={config.width}, last={config.last}: of cells, only "
+                "those of an LSTM are projected, to fewer than they are"
+            )
         if config.residual and config.layers > 1 and config.width != config.last:
             raise UsageProblem(f"width={config.width}, last={config.last}: residual layers must be equally wide")
         self.layers = nn.ModuleList(Layer(config, *sizes) for sizes in pairwise([inputs, *config.widths]))

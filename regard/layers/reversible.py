@@ -31,7 +31,10 @@ class ReversibleStack(Stack):
         super().__init__(config)
         block = config.block
         if not block.norm_first or block.cross or config.buckets or config.residual_scores:
-            raise UsageProblem("reversible layers norm first, and have no cross-attention and no bias")
+            raise UsageProblem(
+                "reversible layers norm first, and have no cross-attention and no bias: set "
+                "stack.block.norm_first=true, stack.block.cross=false, stack.buckets=0 and stack.residual_scores=false"
+            )
         self.norm = NORMS[block.norm](2 * block.width, block.epsilon) if config.final_norm else nn.Identity()
 
     def forward(

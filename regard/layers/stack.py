@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from regard.attention.mask import CAUSAL
 from regard.attention.memory import Choice, Room
 from regard.attention.position import Buckets
+from regard.errors import UsageProblem
 from regard.layers.block import Block, BlockConfig, Context, Trace
 from regard.layers.norm import NORMS
 from regard.layers.sizes import DEEPEST, check_sizes
@@ -39,6 +40,11 @@ class Stacked:
     """For the config of a model with one stack, whose sizes are the model's."""
 
     stack: StackConfig
+
+    def check_stack(self) -> None:
+        """Whether a model with this one stack can be: asked of a whole config only."""
+        if self.stack.block.cross:
+            raise UsageProblem("stack.block.cross must be false: a model with one stack has no source to attend to")
 
     @property
     def width(self) -> int:

@@ -116,7 +116,7 @@ class Neighbours(nn.Module):
         super().__init__()
         if groups < 1 or width % groups:
             raise UsageProblem(
-                f"width {width} does not divide into {groups} groups of a convolution; change one of them"
+                f"width {width} does not divide into around_groups={groups} of a convolution; change one of them"
             )
         self.gain = nn.Parameter(torch.ones(1, 1, kernel))
         self.direction = nn.Parameter(torch.zeros(width, width // groups, kernel))

@@ -9,7 +9,7 @@ from regard.layers.block import BlockConfig
 from regard.layers.embedding import EmbeddingConfig
 from regard.layers.stack import StackConfig
 from regard.models.encoder import EncoderConfig
-from regard.models.published import RESIDUAL_SCORES, EncoderFamily, HeadNames, WordHeadNames
+from regard.models.published import EncoderFamily, HeadNames, WordHeadNames
 
 EPSILON = 1e-12
 ACTIVATIONS = {"hidden_act": {"gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "silu": "swish"}}
@@ -72,9 +72,8 @@ SETTINGS = Settings(
         ("embedding.types", "type_vocab_size"),
         ("embedding.dropout", "hidden_dropout_prob"),
         ("embedding.epsilon", "layer_norm_eps"),
-        ("stack.residual_scores", RESIDUAL_SCORES),
     ),
-    {**ACTIVATIONS, RESIDUAL_SCORES: {None: False}},
+    ACTIVATIONS,
 )
 
 WORDS = WordHeadNames(

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from regard.checkpoints.settings import OwnSettings
 from regard.layers.embedding import Embedding, EmbeddingConfig
 from regard.layers.recurrent import Recurrent, RecurrentConfig
+from regard.layers.sizes import check_equal
 from regard.models.published import EncoderFamily
 from regard.models.recurrent_heads import BODY, HEADS
 from regard.rows import Tokens
@@ -35,6 +36,7 @@ class CoveConfig:
 class Cove(nn.Module):
     def __init__(self, config: CoveConfig):
         super().__init__()
+        check_equal({"embedding.width": config.embedding.width, "encoder.width": config.encoder.width})
         self.config = config
         self.embed, self.encoder = Embedding(config.embedding), Recurrent(config.encoder)
 

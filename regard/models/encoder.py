@@ -10,6 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.attention.attention import AttentionConfig
+from regard.attention.score import make_score
+from regard.errors import UsageProblem
 from regard.layers.block import Context
 from regard.layers.embedding import Embedding, EmbeddingConfig
 from regard.layers.feed_forward import ACTIVATIONS
@@ -30,11 +33,23 @@ class EncoderConfig(Stacked):
     stack: StackConfig = field(default_factory=StackConfig)
 
 
+def check_by_parts(attention: AttentionConfig) -> None:
+    """Whether attention can be computed of some pairs of tokens alone: by inner products, and without a bias."""
+    path = "stack.block.attention"
+    if attention.positions == "distance":
+        raise UsageProblem(f"{path}.positions=distance is a bias of all pairs of tokens; give none or rotary here")
+    if not make_score(attention.score, 1).fused:
+        raise UsageProblem(
+            f"{path}.score={attention.score} is no inner product; give scaled-dot, dot, general or cosine"
+        )
+
+
 class Encoder(nn.Module):
     """A state for each token: from both sides of it, or where the stack is causal from what came before."""
 
     def __init__(self, config: EncoderConfig):
         super().__init__()
+        config.check_stack()
         self.config = config
         narrow, width = config.embedding.width, config.stack.block.width
         self.embed = Embedding(config.embedding)
@@ -168,7 +183,8 @@ def begin(module: nn.Module) -> None:
 def soften(encoder: Encoder) -> None:
     """What the layers add begins the smaller the more of them there are."""
     blocks: Any = encoder.stack.blocks
-    for line in (line for block in blocks for line in (block.attention.out, block.feed.down)):
+    lines = (line for block in blocks for line in (block.attention.out, block.feed.down))
+    for line in (line for line in lines if isinstance(line, nn.Linear)):  # attention may have no projections
         line.weight.mul_((2 * encoder.config.layers) ** -0.5)
 
 

@@ -24,6 +24,7 @@ from regard.checkpoints.files import (
     load_weights,
     write_folder,
 )
+from regard.checkpoints.settings import unmarked
 from regard.checkpoints.weights import check_weights, set_weights, weights_of
 from regard.config import did_you_mean, from_dict, to_dict
 from regard.errors import Problem, UsageProblem
@@ -143,6 +144,7 @@ def read_json(path: Path) -> tuple[str, dict[str, Any]]:
         raise Problem(f"{path} is missing: this folder does not hold a model") from None
     except (OSError, ValueError, RecursionError) as error:
         raise Problem(f"{path} cannot be read as JSON: {error}") from None
+    settings = unmarked(settings) if isinstance(settings, dict) else settings
     family = settings.pop("model_type", "") if isinstance(settings, dict) else None
     if not isinstance(family, str):
         raise Problem(f"{path} names no model_type; there are: {', '.join(KNOWN)}")

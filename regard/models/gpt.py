@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from regard.checkpoints.rules import Rules
 from regard.models.encoder import EncoderConfig
-from regard.models.gpt2 import BLOCKS, CHOICE, ONLY, PAIRS, PLAIN, PREFIX, SCORE, GPTSettings, gpt2
+from regard.models.gpt2 import BLOCKS, CHOICE, ONLY, PAIRS, PREFIX, SCORE, GPTSettings, gpt2
 from regard.models.published import EncoderFamily, Layout, NextHeadNames
 
 
@@ -30,7 +30,7 @@ ACTIVATIONS = {"gelu": "gelu-tanh", "gelu-exact": "gelu", "silu": "swish"}
 
 FAMILY = EncoderFamily(
     gpt(),
-    GPTSettings((*PAIRS, ("stack.block.activation", "afn")), {"afn": ACTIVATIONS, **PLAIN}),
+    GPTSettings((*PAIRS, ("stack.block.activation", "afn")), {"afn": ACTIVATIONS}),
     BODY,
     PREFIX,
     {

@@ -13,7 +13,7 @@ from regard.layers.block import BlockConfig
 from regard.layers.embedding import EmbeddingConfig
 from regard.layers.stack import StackConfig
 from regard.models.encoder import EncoderConfig
-from regard.models.published import RESIDUAL_SCORES, EncoderFamily, HeadNames, NextHeadNames
+from regard.models.published import EncoderFamily, HeadNames, NextHeadNames
 
 C = TypeVar("C")
 INNER, WIDTH = "n_inner", "n_embd"
@@ -90,21 +90,17 @@ PAIRS = (
     ("embedding.width", WIDTH),
     ("embedding.longest", "n_positions"),
     ("embedding.dropout", "embd_pdrop"),
-    ("stack.residual_scores", RESIDUAL_SCORES),
 )
-PLAIN = {RESIDUAL_SCORES: {None: False}}  # what holds where a file does not say
 ACTIVATIONS = {"gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "gelu_fast": "gelu-tanh", "silu": "swish"}
 ONLY = {  # of what would change what is computed, the one value that is understood
     "scale_attn_weights": True,
     "scale_attn_by_inverse_layer_idx": False,
     "reorder_and_upcast_attn": False,
-    "add_cross_attention": False,
     "tie_word_embeddings": True,
     "summary_type": "cls_index",
     "summary_use_proj": True,
     "summary_activation": None,
     "summary_proj_to_labels": True,
-    "quantization_config": None,
 }
 
 PREFIX = "transformer."
@@ -114,9 +110,7 @@ WRITE = NextHeadNames({"lm_head.weight": "transformer.wte.weight"})
 
 FAMILY = EncoderFamily(
     gpt2(),
-    GPTSettings(
-        (*PAIRS, ("stack.block.activation", "activation_function")), {"activation_function": ACTIVATIONS, **PLAIN}
-    ),
+    GPTSettings((*PAIRS, ("stack.block.activation", "activation_function")), {"activation_function": ACTIVATIONS}),
     BODY,
     PREFIX,
     {

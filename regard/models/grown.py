@@ -16,7 +16,7 @@ def grown(published: Published, vocab: int) -> Published:
     """The same with a table of `vocab` rows; those that are new are random."""
     was, rules = weights_of(published.model), published.layout.rules
     config = change(published.model.encoder.config, "embedding.vocab", vocab)
-    model = published.layout.make(config, outputs_of(rules.save(was)))
+    model = published.layout.make(config, outputs_of(rules.save(was, own_names=True)))
     model.to(next(published.model.parameters()).device)
     for name, tensor in weights_of(model).items():
         tensor[: len(was[name])] = was[name]

@@ -23,7 +23,8 @@ def new_encoder(family: str, config: EncoderConfig, roles: Collection[Role], out
     layout = layout_for(PUBLISHED[family], family, roles)
     model = layout.make(config, head_sizes(layout, outputs))
     PUBLISHED[family].begin(model)
-    return Published(PUBLISHED[family], layout, {"model_type": family}, model.eval(), {}, {}, torch.float32)
+    made = Published(PUBLISHED[family], layout, {"model_type": family}, model.eval(), {}, {}, torch.float32)
+    return made.check_savable()
 
 
 def with_heads(
@@ -44,7 +45,7 @@ def with_heads(
     layout = layout_for(family, str(published.theirs.get("model_type")), roles)
     model = layout.make(config, head_sizes(layout, outputs)).to(next(published.model.parameters()).device)
     family.begin(model.heads)
-    wanted, known = layout.rules.save(weights_of(model)), named(published)
+    wanted, known = layout.rules.save(weights_of(model), own_names=True), named(published)
     other = () if same else tuple(f"{head.out}." for head in layout.heads if head.out)
     fresh = sorted(
         name for name, tensor in wanted.items()
@@ -53,17 +54,18 @@ def with_heads(
     place = Path(f"the {layout.architecture}")
     set_weights(model, layout.rules.load(wanted | {n: known[n] for n in wanted if n not in fresh}, place), place)
     theirs = {**published.theirs, **settings}
-    return Published(family, layout, theirs, model.eval(), {}, {}, torch.float32), fresh
+    return Published(family, layout, theirs, model.eval(), {}, {}, torch.float32).check_savable(), fresh
 
 
 def named(published: Published) -> dict[str, Tensor]:
     """Its tensors by their names, as they are where there is a head."""
     family, layout, weights = published.family, published.layout, weights_of(published.model)
-    tensors = layout.rules.save(weights)
+    tensors = layout.rules.save(weights, own_names=True)
     if not layout.rules.rows[0][1].startswith(family.prefix):
         tensors = {family.prefix + name: tensor for name, tensor in tensors.items()}
     body = {name: tensor for name, tensor in weights.items() if name.startswith("encoder.")}
-    return tensors | family.body.under(family.prefix).save(body)  # GPT's words are the head's in some files
+    whole = family.body.under(family.prefix).save(body, own_names=True)
+    return tensors | whole  # GPT's words are the head's in some files
 
 
 def layout_for(family: EncoderFamily, name: str, roles: Collection[Role]) -> Layout:

@@ -85,6 +85,7 @@ class Hearing(nn.Module):
 
     def __init__(self, config: HearingConfig):
         super().__init__()
+        config.check_stack()
         self.config = config
         block, channels = config.stack.block, config.waves.widths[-1]
         self.waves = Waves(config.waves)
@@ -179,7 +180,8 @@ def begin(module: nn.Module) -> None:
     for part in module.modules():
         if isinstance(part, nn.Linear):
             nn.init.normal_(part.weight, std=max(0.02, 0.02 * (768 / part.in_features) ** 0.5))
-            nn.init.zeros_(part.bias)
+            if part.bias is not None:
+                nn.init.zeros_(part.bias)
         if isinstance(part, nn.Conv1d):
             nn.init.kaiming_normal_(part.weight)
     for part in module.modules():

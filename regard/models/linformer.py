@@ -34,8 +34,13 @@ class LinformerConfig(EncoderConfig):
         if self.rank > self.embedding.longest:
             longest = self.embedding.longest
             raise UsageProblem(f"rank={self.rank}, embedding.longest={longest}: give no more places than tokens")
+        if self.stack.block.attention.positions == "distance":
+            raise UsageProblem("stack.block.attention.positions=distance: sums of tokens are at no distance; give none")
         if self.stack.causal or self.stack.residual_scores or self.stack.buckets:
-            raise UsageProblem("sums of tokens have no places: no Linformer is causal, or has a bias of pairs")
+            raise UsageProblem(
+                "sums of tokens have no places, so no Linformer is causal or has a bias of pairs: leave stack.causal, "
+                "stack.residual_scores and stack.buckets alone"
+            )
 
 
 class LowRankEncoder(Encoder):

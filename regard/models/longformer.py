@@ -19,7 +19,7 @@ from regard.layers.block import Block, Context
 from regard.models.bert import BODY as BERT_BODY
 from regard.models.bert import SETTINGS as BERT_SETTINGS
 from regard.models.bert import bert, pooled
-from regard.models.encoder import Encoder, EncoderConfig
+from regard.models.encoder import Encoder, EncoderConfig, check_by_parts
 from regard.models.published import ONLY, EncoderFamily, HeadNames, Heads, Layout, WordHeadNames
 from regard.models.roberta import FIRST
 from regard.rows import Tokens
@@ -39,7 +39,13 @@ class LongformerConfig(EncoderConfig):
         if any(size < 2 or size % 2 for size in self.windows):
             raise UsageProblem(f"windows={list(self.windows)}: give even numbers of tokens, as many on either side")
         if self.stack.causal or self.stack.residual_scores or self.stack.buckets:
-            raise UsageProblem("Longformer's stack is not causal, and has no bias of pairs of tokens; set none")
+            raise UsageProblem(
+                "Longformer's stack is not causal, and has no bias of pairs of tokens: leave stack.causal, "
+                "stack.residual_scores and stack.buckets alone"
+            )
+        check_by_parts(self.stack.block.attention)
+        if len(set(self.windows)) == 1:  # the same one for each layer is one for all: configs that are equal
+            object.__setattr__(self, "windows", self.windows[:1])
 
 
 Choose = Callable[[Tokens, int], Tensor]  # tokens and the separator -> (N,) bool

@@ -4,6 +4,7 @@ before its cosines, with a bias on the logits."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from regard.checkpoints.rules import Rules
-from regard.checkpoints.settings import Settings
+from regard.checkpoints.settings import Settings, check_plain, own_fields, without_own
 from regard.config import change, update
 from regard.errors import Problem
 from regard.layers.embedding import halves
 from regard.models.bert import ACTIVATIONS
 from regard.models.encoder import Compared
-from regard.models.published_translator import PublishedTranslator, check_longest, check_plain, filled, one_table
+from regard.models.published_translator import PublishedTranslator, check_generation, filled, one_table
 from regard.models.transformer import Transformer, TransformerConfig, transformer
 
 ONLY = {  # settings that would change what a model computes, and the one value that is understood
@@ -26,7 +27,6 @@ ONLY = {  # settings that would change what a model computes, and the one value 
     "normalize_before": False,
     "add_final_layer_norm": False,
     "tie_word_embeddings": True,
-    "quantization_config": None,
 }
 
 SILENT = update(  # what a config.json means that does not say it
@@ -113,22 +113,35 @@ def load(
     theirs: dict[str, Any], generation: dict[str, Any], tensors: Mapping[str, Tensor], place: Path
 ) -> PublishedTranslator:
     """A model from what its two configs and a file of tensors say."""
-    config = configured(theirs, generation, place)
+    check_generation(theirs, generation, place)
+    config = own_fields(configured(theirs, place), theirs)
     rules = BODY + tables(tensors, shared=config.target_vocab is None)
     constants = {name: tensors[name] for name in POSITIONS if name in tensors}
     model = filled(Marian, config, rules, tensors, place)
     check_positions(config, constants, place)
     precisions = {name: tensor.dtype for name, tensor in tensors.items()}
-    return PublishedTranslator(model, theirs, generation, rules, constants, precisions)
+    again = partial(configured, place=place)
+    return PublishedTranslator(model, without_own(theirs), generation, rules, constants, precisions, again)
 
 
-def configured(theirs: dict[str, Any], generation: dict[str, Any], place: Path) -> TransformerConfig:
+def configured(theirs: dict[str, Any], place: Path) -> TransformerConfig:
+    """The config that the published keys of a config.json describe."""
     check_plain(theirs, ONLY, place)
-    check_longest(theirs, generation, place)
     config = SETTINGS.load(SILENT, theirs)
     if theirs.get("share_encoder_decoder_embeddings") is not False:
         return config
     return change(config, "target_vocab", theirs.get("decoder_vocab_size") or config.embedding.vocab)
+
+
+def new(model: Marian, theirs: dict[str, Any], generation: dict[str, Any]) -> PublishedTranslator:
+    """A model that was made here, in the form in which others publish them; `theirs` and `generation` are for its two
+    configs, beside what the model's own says."""
+    vocab = model.config.target_vocab
+    apart = {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": vocab} if vocab else {}
+    named = {"model_type": "marian", "architectures": ["MarianMTModel"]}
+    said, again = SETTINGS.save(model.config, named | theirs | apart), partial(configured, place=Path("config.json"))
+    rules = BODY + tables({}, shared=vocab is None)
+    return PublishedTranslator(model, said, generation, rules, {}, {}, again).check_savable()
 
 
 def check_positions(config: TransformerConfig, tables: Mapping[str, Tensor], place: Path) -> None:

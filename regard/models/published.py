@@ -18,19 +18,27 @@ from torch import Tensor, nn
 
 from regard.checkpoints.files import Content
 from regard.checkpoints.rules import Rules
-from regard.checkpoints.settings import OwnSettings, Settings
+from regard.checkpoints.settings import (
+    OwnSettings,
+    Settings,
+    check_plain,
+    is_marked,
+    own_fields,
+    with_own_fields,
+    without_own,
+)
 from regard.checkpoints.weights import check_weights, set_weights, weights_of
 from regard.errors import Problem
+from regard.layers.sizes import check_equal
 from regard.models.encoder import Encoder, EncoderConfig, Head, HeadedEncoder, NextHead, Role, WordHead, begin
 
-RESIDUAL_SCORES = "regard_residual_scores"  # RealFormer's: a key of ours, for nobody publishes such models
-ONLY = {  # settings that would change what a model computes, and the one value that is understood
+ONLY = {  # settings that would change what an encoder computes, and the one value of each that is understood
     "is_decoder": False,
     "position_embedding_type": "absolute",
     "inner_group_num": 1,
     "summary_type": "first",
     "summary_use_proj": True,
-    "quantization_config": None,
+    "summary_activation": "gelu",
 }
 
 
@@ -90,6 +98,7 @@ class NextHeadNames:
         return Rules((), self.twins)
 
     def make(self, config: EncoderConfig, outputs: Mapping[str, int]) -> NextHead:
+        check_equal({"embedding.width": config.embedding.width, "stack.block.width": config.width})
         return NextHead(config.width, config.embedding.vocab)
 
 
@@ -177,10 +186,8 @@ class EncoderFamily:
 
     def load(self, theirs: dict[str, Any], tensors: Mapping[str, Tensor], place: Path) -> Published:
         """A model from what a config.json and a file of tensors say."""
-        for key, plain in self.only.items():
-            if theirs.get(key) not in (None, plain):
-                raise Problem(f"{place}: {key} is {theirs[key]!r} in config.json, and only {plain!r} can be read here")
-        config = self.settings.load(self.default, theirs)
+        check_plain(theirs, self.only, place)
+        config = self.configured(theirs)
         layout, ours = self.recognise(config, tensors, theirs.get("architectures"), place)
         model = layout.make(config, outputs_of(tensors))
         set_weights(model, ours, place)
@@ -188,7 +195,16 @@ class EncoderFamily:
         twins = {second: first for second, first in layout.rules.tied.items() if second in tensors}
         precision = reduce(torch.promote_types, {tensor.dtype for tensor in ours.values()})
         exceptions = {name: tensor.dtype for name, tensor in ours.items() if tensor.dtype != precision}
-        return Published(self, layout, theirs, model.eval(), constants, twins, precision, exceptions)
+        return Published(self, layout, without_own(theirs), model.eval(), constants, twins, precision, exceptions)
+
+    def configured(self, theirs: Mapping[str, Any]) -> Any:
+        """The config that a config.json describes."""
+        return own_fields(self.settings.load(self.default, theirs), theirs)
+
+    def described(self, config: Any, theirs: Mapping[str, Any], architecture: str) -> dict[str, Any]:
+        """The config.json that describes a config, every field of it."""
+        said = {**self.settings.save(config, theirs), "architectures": [architecture]}
+        return with_own_fields(config, said, self.configured)
 
     def recognise(
         self, config: Any, tensors: Mapping[str, Tensor], named: object, place: Path
@@ -221,13 +237,27 @@ class Published:
 
     def files(self) -> dict[str, Content]:
         """The folder again: the same tensors under the same names in the same precision."""
-        settings = self.family.settings.save(self.model.encoder.config, self.theirs)
-        settings["architectures"] = [self.layout.architecture]
+        settings = self.described()
         weights = weights_of(self.model).items()
-        exact = {name: tensor.to(self.exceptions.get(name, self.precision)) for name, tensor in weights}
-        tensors = self.layout.rules.save(exact)
+        exact = {name: tensor.to(self.exceptions.get(name, self.precision_of(tensor))) for name, tensor in weights}
+        tensors = self.layout.rules.save(exact, own_names=is_marked(settings))
         tensors |= {second: tensors[first].clone() for second, first in self.twins.items()}
         return {
             "config.json": (json.dumps(settings, indent=2, sort_keys=True) + "\n").encode(),
             "model.safetensors": tensors | dict(self.constants),
         }
+
+    def precision_of(self, tensor: Tensor) -> torch.dtype:
+        """That of the file, but for whole numbers: a bigram's pairs are no floats."""
+        return self.precision if tensor.is_floating_point() else tensor.dtype
+
+    def described(self) -> dict[str, Any]:
+        """Its config.json."""
+        return self.family.described(self.model.encoder.config, self.theirs, self.layout.architecture)
+
+    def check_savable(self) -> Published:
+        """Itself, if its folder would give back the same config and tensors: asked before anything is trained."""
+        shapes = {name: tensor.to("meta") for name, tensor in weights_of(self.model).items()}
+        tensors = self.layout.rules.save(shapes, own_names=is_marked(self.described()))
+        check_weights(self.model, self.layout.rules.load(tensors, "the model"), Path("its folder"))
+        return self

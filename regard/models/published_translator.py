@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,11 +13,18 @@ from torch import Tensor
 
 from regard.checkpoints.files import WEIGHTS, Content
 from regard.checkpoints.rules import Rules
+from regard.checkpoints.settings import check_plain, is_marked, own_fields, with_own_fields
 from regard.checkpoints.weights import check_weights, set_weights, weights_of
 from regard.errors import Problem
 from regard.models.transformer import Transformer
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
+ONLY_WRITTEN = {  # settings of which tokens a translation has, whatever the search; none is understood
+    "forced_bos_token_id": None,
+    "forced_decoder_ids": None,
+    "suppress_tokens": None,
+    "begin_suppress_tokens": None,
+}
 T = TypeVar("T", bound=Transformer)
 
 
@@ -26,11 +33,12 @@ class PublishedTranslator:
     """A model with all that is needed to write its folder again."""
 
     model: Transformer
-    theirs: dict[str, Any]  # its config.json, what we do not know included
+    theirs: dict[str, Any]  # its config.json, what we do not know included, without the fields of our own
     generation: dict[str, Any]  # its generation_config.json, empty where there is none
     rules: Rules
     constants: Mapping[str, Tensor]  # what its file holds that is no weight
     precisions: Mapping[str, torch.dtype]  # of every tensor in its file; the model's own is float32
+    configured: Callable[[dict[str, Any]], Any]  # the config that the published keys of a config.json describe
     writes_padding: bool = False  # may it write again the token that it begins with?
 
     @property
@@ -56,13 +64,25 @@ class PublishedTranslator:
 
     def files(self) -> dict[str, Content]:
         """The folder again: the same tensors under the same names in the same precision."""
-        named = self.rules.save(weights_of(self.model))
+        settings = self.described()
+        named = self.rules.save(weights_of(self.model), own_names=is_marked(settings))
         twins = {second: first for second, first in self.rules.tied.items() if second in self.precisions}
         named |= {second: named[first].clone() for second, first in twins.items()} | dict(self.constants)
         tensors = {name: tensor.to(self.precisions.get(name, tensor.dtype)) for name, tensor in named.items()}
-        texts = {CONFIG: self.theirs} | ({GENERATION: self.generation} if self.generation else {})
+        texts = {CONFIG: settings} | ({GENERATION: self.generation} if self.generation else {})
         written = {name: json.dumps(text, indent=2, sort_keys=True) + "\n" for name, text in texts.items()}
         return {**{name: text.encode() for name, text in written.items()}, WEIGHTS: tensors}
+
+    def described(self) -> dict[str, Any]:
+        """Its config.json, which describes every field of the model's config."""
+        return with_own_fields(self.model.config, self.theirs, lambda said: own_fields(self.configured(said), said))
+
+    def check_savable(self) -> PublishedTranslator:
+        """Itself, if its folder would give back the same config and tensors: asked before anything is trained."""
+        shapes = {name: tensor.to("meta") for name, tensor in weights_of(self.model).items()}
+        tensors = self.rules.save(shapes, own_names=is_marked(self.described()))
+        check_weights(self.model, self.rules.load(tensors, "the model"), Path("its folder"))
+        return self
 
 
 def filled(kind: type[T], config: Any, rules: Rules, tensors: Mapping[str, Tensor], place: Path) -> T:
@@ -82,14 +102,10 @@ def one_table(tensors: Mapping[str, Tensor], names: Sequence[str]) -> Rules:
     return Rules((("embed.tokens", first),), twins)
 
 
-def check_plain(theirs: Mapping[str, Any], only: Mapping[str, Any], place: Path) -> None:
-    """Refuse settings that would change what a model computes, but for the one value that is understood."""
-    for key, plain in only.items():
-        if theirs.get(key) not in (None, plain):
-            raise Problem(f"{place}: {key} is {theirs[key]!r} in {CONFIG}, and only {plain!r} can be read here")
-
-
-def check_longest(theirs: Mapping[str, Any], generation: Mapping[str, Any], place: Path) -> None:
+def check_generation(theirs: Mapping[str, Any], generation: Mapping[str, Any], place: Path) -> None:
+    """Refuse what would have others write otherwise than is done here, and lengths that cannot be."""
+    for file, said in {CONFIG: theirs, GENERATION: generation}.items():
+        check_plain(said, ONLY_WRITTEN, place, file)
     longest = {**theirs, **generation}.get("max_length")
     if longest is not None and (type(longest) is not int or longest < 2):
         raise Problem(f"{place}: max_length is {longest!r} in its config; it must be a whole number from 2 upwards")

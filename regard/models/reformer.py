@@ -26,7 +26,7 @@ from regard.layers.reversible import ReversibleStack
 from regard.layers.sizes import check_sizes
 from regard.layers.stack import StackConfig
 from regard.models.bert import ACTIVATIONS
-from regard.models.encoder import Encoder, EncoderConfig, Head, NextHead, Role
+from regard.models.encoder import Encoder, EncoderConfig, Head, NextHead, Role, check_by_parts
 from regard.models.published import EncoderFamily, HeadNames
 from regard.rows import Tokens
 
@@ -77,6 +77,9 @@ class ReformerConfig(EncoderConfig):
             raise UsageProblem(
                 f"axis_widths={list(self.axis_widths)} do not add up to the width, {self.embedding.width}"
             )
+        if self.stack.distinct not in (None, self.stack.layers):
+            raise UsageProblem("the layers of a Reformer are each of their own kind: leave stack.distinct alone")
+        check_by_parts(self.stack.block.attention)
         if self.stack.causal and (self.local.after or self.lsh.after):
             raise UsageProblem("a causal Reformer looks at no chunk behind its own: set local.after=0 and lsh.after=0")
 
@@ -358,5 +361,5 @@ FAMILY = EncoderFamily(
     },
     kind=ReformerEncoder,
     begin=begin,
-    only={"quantization_config": None, "tie_word_embeddings": False},
+    only={"tie_word_embeddings": False},
 )

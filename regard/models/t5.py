@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ from torch import Tensor, nn
 
 from regard.attention.attention import Attention, AttentionConfig
 from regard.checkpoints.rules import Rules
-from regard.checkpoints.settings import Settings
-from regard.config import update
+from regard.checkpoints.settings import Settings, check_plain, own_fields, without_own
+from regard.config import different_fields, update
 from regard.errors import Problem, UsageProblem
 from regard.layers.block import BlockConfig
 from regard.layers.embedding import EmbeddingConfig
@@ -22,7 +23,7 @@ from regard.layers.feed_forward import FeedForward
 from regard.layers.stack import Stack, StackConfig
 from regard.models.bert import ACTIVATIONS
 from regard.models.encoder import Compared
-from regard.models.published_translator import PublishedTranslator, check_longest, check_plain, filled, one_table
+from regard.models.published_translator import PublishedTranslator, check_generation, filled, one_table
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.rows import Tokens
 
@@ -84,8 +85,9 @@ def begin(model: T5) -> None:
         if isinstance(part, Attention):
             for line in (part.q, part.k, part.v, part.out):
                 drawn(line)
-            with torch.no_grad():
-                part.q.weight.mul_((part.q.out_features / part.heads) ** -0.5)  # type: ignore[operator]
+            if isinstance(part.q, nn.Linear):
+                with torch.no_grad():
+                    part.q.weight.mul_((part.q.out_features / part.heads) ** -0.5)
         elif isinstance(part, FeedForward):
             for line in filter(None, (part.up, part.gate, part.down)):
                 drawn(line)
@@ -95,15 +97,18 @@ def begin(model: T5) -> None:
     nn.init.normal_(model.embed.tokens.weight)  # the output too, where it is the same
 
 
-def drawn(line: Any) -> None:
-    nn.init.normal_(line.weight, std=line.in_features**-0.5)
+def drawn(line: nn.Module) -> None:
+    if isinstance(line, nn.Linear):  # attention may have no projections
+        nn.init.normal_(line.weight, std=line.in_features**-0.5)
 
 
 def alike(config: T5Config) -> T5Config:
     """Whether it is a T5: what the stacks have in common has one name in a config.json."""
     encoder, decoder = config.encoder, replace(config.decoder, layers=config.encoder.layers, causal=False)
-    if encoder != replace(decoder, block=replace(decoder.block, cross=False)):
-        raise UsageProblem("the stacks of T5 differ in their number of layers alone; change both in the same way")
+    decoder = replace(decoder, block=replace(decoder.block, cross=False))
+    if other := different_fields(encoder, decoder):
+        named = ", ".join(f"encoder.{path} and decoder.{path}" for path in other)
+        raise UsageProblem(f"the stacks of T5 differ in their number of layers alone; change {named} in the same way")
     if config.target_vocab is not None:
         raise UsageProblem("T5 has one vocabulary for source and target, and one table; leave target_vocab alone")
     return config
@@ -115,7 +120,6 @@ ONLY = {  # settings that would change what a model computes, and the one value 
     "is_decoder": False,
     "is_encoder_decoder": True,
     "tie_encoder_decoder": False,
-    "quantization_config": None,
 }
 STACK = (
     ("block.width", "d_model"),
@@ -179,13 +183,15 @@ def load(
 ) -> PublishedTranslator:
     """A model from what its two configs and a file of tensors say."""
     check_plain(theirs, ONLY, place)
-    check_longest(theirs, generation, place)
-    config = configured(theirs, place, tied=is_tied(tensors))
+    check_generation(theirs, generation, place)
+    again = partial(configured, place=place, tied=is_tied(tensors))
+    config = own_fields(again(theirs), theirs)
     rules = rules_of(config, tensors)
     model = filled(T5, config, rules, tensors, place)
     constants = {name: tensors[name] for name in rules.ignored if name in tensors}
     precisions = {name: tensor.dtype for name, tensor in tensors.items()}
-    return PublishedTranslator(model, theirs, generation, rules, constants, precisions, writes_padding=True)
+    plain = without_own(theirs)
+    return PublishedTranslator(model, plain, generation, rules, constants, precisions, again, writes_padding=True)
 
 
 def is_tied(tensors: Mapping[str, Tensor]) -> bool:
@@ -219,8 +225,6 @@ def new(model: T5, padding: int, end: int) -> PublishedTranslator:
     """A model that was made here, in the same form; it begins to write from the padding token."""
     config, block = model.config, model.config.encoder.block
     word = {"gelu-tanh": "gelu_new", "swish": "silu"}.get(block.activation, block.activation)
-    if block.gated and word == "gelu":
-        raise UsageProblem("gates of gelu cannot be told of in T5's config.json: take gelu-tanh")
     ids = {"pad_token_id": padding, "eos_token_id": end, "decoder_start_token_id": padding}
     theirs = {
         "model_type": "t5",
@@ -230,5 +234,6 @@ def new(model: T5, padding: int, end: int) -> PublishedTranslator:
         "tie_word_embeddings": config.tied,
         "scale_decoder_outputs": config.scaled_output,
     }
-    rules = rules_of(config, {})
-    return PublishedTranslator(model, SETTINGS.save(config, theirs | ids), ids, rules, {}, {}, writes_padding=True)
+    said, rules = SETTINGS.save(config, theirs | ids), rules_of(config, {})
+    again = partial(configured, place=Path("config.json"), tied=config.tied)
+    return PublishedTranslator(model, said, ids, rules, {}, {}, again, writes_padding=True).check_savable()

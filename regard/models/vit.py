@@ -21,7 +21,7 @@ from regard.models.published import EncoderFamily, HeadNames
 from regard.rows import Rows
 
 EPSILON = 1e-12
-ONLY = {"qkv_bias": True, "pooler_act": "tanh", "quantization_config": None}  # what else would compute otherwise
+ONLY = {"qkv_bias": True, "pooler_act": "tanh"}  # what else would compute otherwise
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class VisionEncoder(nn.Module):
 
     def __init__(self, config: VisionConfig):
         super().__init__()
+        config.check_stack()
         check_equal({"embedding.width": config.embedding.width, "stack.block.width": config.stack.block.width})
         self.config = config
         self.embed, self.stack = Patches(config.embedding), Stack(config.stack)

@@ -168,5 +168,5 @@ FAMILY = HearingFamily(
     },
     kind=Hearing,
     begin=begin,
-    only={"add_adapter": False, "adapter_attn_dim": None, "quantization_config": None},
+    only={"add_adapter": False, "adapter_attn_dim": None},
 )

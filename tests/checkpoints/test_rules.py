@@ -97,6 +97,15 @@ def test_what_is_not_ours_cannot_be_saved():
         RULES.save(tensors([*OURS, "heads.new.weight"]))
 
 
+def test_what_is_not_ours_is_saved_by_our_name_where_that_is_wanted():
+    ours = tensors([*OURS, "blocks.0.gate.weight"])
+    saved = RULES.save(ours, own_names=True)
+    assert saved.keys() == {*THEIRS, "regard.blocks.0.gate.weight"}
+    assert values(RULES.load(saved, "file")) == values(ours)
+    with pytest.raises(Problem, match=r"file: regard\.scale is there by its published name too"):
+        RULES.load(saved | {"regard.scale": torch.zeros(1)}, "file")
+
+
 def test_twins_must_be_equal():
     given = tensors(THEIRS)
     assert values(RULES.load(given | {"decoder.weight": given["embeddings.word.weight"] + 0}, "file")) == values(

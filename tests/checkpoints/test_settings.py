@@ -6,8 +6,15 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from regard.checkpoints.settings import Settings
-from regard.errors import Problem
+from regard.checkpoints.settings import (
+    Settings,
+    check_whole,
+    own_fields,
+    unmarked,
+    with_own_fields,
+    without_own,
+)
+from regard.errors import Problem, UsageProblem
 
 
 @dataclass(frozen=True)
@@ -101,3 +108,68 @@ def test_a_value_of_another_kind_is_told(key, value):
 def test_a_word_that_is_none_is_told(value):
     with pytest.raises(Problem, match="activation"):
         SETTINGS.load(Outer(), {"hidden_act": value})
+
+
+# Fields that the published form has no key for
+
+
+@dataclass(frozen=True)
+class Whole(Outer):
+    rotary: bool = False
+    sizes: tuple[int, ...] = (1, 2)
+    inner_dropout: float = 0.0
+
+
+def described(config: Whole, **theirs) -> dict:
+    said = {"model_type": "bert", "architectures": ["BertModel"], **theirs}
+    return with_own_fields(config, SETTINGS.save(config, said), load_whole)
+
+
+def load_whole(theirs: dict) -> Whole:
+    return own_fields(SETTINGS.load(Whole(), theirs), theirs)
+
+
+def test_a_config_that_their_keys_describe_gets_no_key_of_ours():
+    said = described(Whole(3))
+    assert "regard" not in said and said["model_type"] == "bert" and said["architectures"] == ["BertModel"]
+
+
+def test_a_field_without_a_key_is_kept_and_the_folder_marked():
+    config = Whole(3, inner=Inner(16), wide=8, rotary=True, sizes=(4,))
+    said = described(config)
+    assert said["regard"] == {"wide": 8, "rotary": True, "sizes": (4,)}  # of two fields that share a key, the second
+    assert said["model_type"] == "regard-bert" and said["architectures"] == ["RegardBertModel"]
+    plain = unmarked(said)
+    assert plain["model_type"] == "bert" and plain["architectures"] == ["BertModel"]
+    assert load_whole(plain) == config
+    assert described(config, **without_own(plain)) == said  # saved again, it is the same file
+
+
+def test_dropout_is_kept_without_a_mark():
+    said = described(Whole(inner_dropout=0.5))
+    assert said["regard"] == {"inner_dropout": 0.5} and said["model_type"] == "bert"
+
+
+def test_a_config_that_would_not_come_back_is_refused_with_its_fields():
+    with pytest.raises(Problem, match=r"layers=3, inner\.width=16: a folder of this model would not keep that"):
+        check_whole(Whole(3, inner=Inner(16)), Whole())
+
+
+@pytest.mark.parametrize(
+    "fields, told",
+    [
+        ([], "regard is .*: it should be an object"),
+        ({"rotar": True}, "Whole has no field 'rotar'"),
+        ({"inner.width": "wide"}, "inner.width: expected int"),
+        ({"inner": 3, "inner.width": 4}, "inner.width: inner has a value already"),
+    ],
+    ids=str,
+)
+def test_fields_of_ours_that_cannot_be_are_told(fields, told):
+    with pytest.raises(UsageProblem, match=told):
+        load_whole({"regard": fields})
+
+
+@pytest.mark.parametrize("theirs", [{}, {"model_type": "bert"}, {"model_type": 3, "architectures": None}], ids=str)
+def test_what_is_not_marked_stays_as_it_is(theirs):
+    assert unmarked(theirs) == theirs
