@@ -25,6 +25,7 @@ from regard.cli.options import (
     SkipBad,
     Task,
     Text,
+    Threshold,
     Unlabelled,
     reading,
 )
@@ -205,9 +206,7 @@ def finetune(
     label_map: LabelNames = None,
     label_separator: LabelSeparator = None,
     label_columns: LabelColumns = None,
-    threshold: Annotated[
-        float, Option(help="Multi-label: the probability from which on a label holds.")
-    ] = FINETUNING.threshold,
+    threshold: Threshold = None,
     epochs: Annotated[float, Option(help="Times all is read; 0: by the number of examples.")] = FINETUNING.epochs,
     batch: Annotated[int, Option(help="Examples a step.")] = FINETUNING.batch,
     ulmfit: Annotated[

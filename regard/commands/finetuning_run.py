@@ -12,7 +12,7 @@ import torch
 
 from regard import __version__
 from regard.commands.run_folder import claim
-from regard.commands.settings import FINETUNING, FinetuningSettings
+from regard.commands.settings import FinetuningSettings
 from regard.config import to_dict
 from regard.data.corpus import unknown_warnings
 from regard.data.framed import ExampleBatches
@@ -53,9 +53,9 @@ class FinetuningRun:
         self.train, self.dev = read_train_and_dev(kind.read, s)
         self.test = kind.read(s.test, s.reading) if s.test else None
         self.task = kind.of(self.train)
-        if isinstance(self.task, MultiLabel):
+        if s.threshold is not None and isinstance(self.task, MultiLabel):
             self.task.threshold = s.threshold
-        elif s.threshold != FINETUNING.threshold:
+        elif s.threshold is not None:
             raise UsageProblem(f"threshold={s.threshold}: only multi-label has one; leave it out for {task}")
         for data in filter(None, (self.dev, self.test)):
             self.task.check(data)  # before hours of training, not after

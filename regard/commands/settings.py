@@ -69,7 +69,7 @@ class FinetuningSettings:
     warmup: float = 0.1  # share of the steps over which the rate rises
     weight_decay: float = 0.01
     language_weight: float | None = None  # of telling the texts beside the task; by default GPT's 0.5 for its kind
-    threshold: float = 0.5  # multi-label: the probability from which on a label holds
+    threshold: float | None = None  # multi-label: the probability from which on a label holds; by default 0.5
     longest: int = 512  # pieces of a row, or fewer where the model's places end
     best: str = ""  # as in "highest matthews"; by default as the task has it
     patience: int = 0
@@ -90,7 +90,7 @@ class FinetuningSettings:
             raise UsageProblem(f"unfreeze={self.unfreeze}: give epochs, or 0 to let all learn from the first step")
         if not 0 <= (self.language_weight or 0) < math.inf:
             raise UsageProblem(f"language_weight={self.language_weight}: give 0 (none) or more")
-        if not 0 < self.threshold < 1:
+        if self.threshold is not None and not 0 < self.threshold < 1:
             raise UsageProblem(f"threshold={self.threshold}: give a probability above 0 and below 1")
         check_varied(self.varied)
 

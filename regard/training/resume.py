@@ -71,10 +71,13 @@ class Terms:
 
 
 def differences(before: dict[str, Any], now: dict[str, Any], place: str = "") -> list[str]:
-    """Each setting that differs and may not, in words."""
+    """Each setting that differs and may not, in words.  One that the version before did not know was off: a setting that
+    is added later has a default that is empty, and changes nothing."""
     found = []
     for name in sorted((before.keys() | now.keys()) - SAFE):
         old, new = before.get(name), now.get(name)
+        if name not in before and not new:
+            continue
         if isinstance(old, dict) and isinstance(new, dict):
             found += differences(old, new, f"{place}{name}.")
         elif old != new:

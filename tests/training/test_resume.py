@@ -15,7 +15,7 @@ from tiny_run import CONFIG, PROCESSES, CountingRows, assert_equal, assert_near,
 from regard.errors import Problem
 from regard.training import saving, step
 from regard.training.report import Reporter
-from regard.training.resume import Progress, locked
+from regard.training.resume import Progress, differences, locked
 
 UNTIMED = {"step", "epoch", "loss", "accuracy", "rate", "norm", "tokens", "evaluation", "weights"}
 LONG = {"steps": 60, "report_every": 7, "evaluate_every": 5, "save_every": 2, "average": 3, "keep": 1}
@@ -305,6 +305,14 @@ def test_changed_data_is_refused_unless_allowed(tmp_path):
     with pytest.raises(Problem, match=r"step-00000005 was trained on other data \(fingerprint aaa, now bbb\)"):
         run(tmp_path, fingerprint="bbb")
     assert run(tmp_path, fingerprint="bbb", allow_changed_data=True).step == 12
+
+
+def test_a_setting_that_the_version_before_did_not_know_was_off():
+    before = {"seed": 1, "optimizer": {"rate": 0.1}}
+    assert differences(before, {"seed": 1, "optimizer": {"rate": 0.1, "relative": False}, "label_map": []}) == []
+    assert differences(before, {"seed": 1, "optimizer": {"rate": 0.1, "relative": True}}) == [
+        "optimizer.relative=None, now True"
+    ]
 
 
 def test_changed_settings_are_listed_and_safe_ones_allowed(tmp_path):
