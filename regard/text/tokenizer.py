@@ -14,7 +14,7 @@ from unicodedata import category
 
 import numpy as np
 import tokenizers
-from tokenizers import decoders, processors
+from tokenizers import decoders, normalizers, processors
 
 from regard.errors import Problem, UsageProblem
 from regard.text.files import read_text
@@ -166,6 +166,16 @@ class Tokenizer(Vocabulary):
         """The same vocabulary with other special tokens around a text and a pair, such as `$A </s>`."""
         inner = tokenizers.Tokenizer.from_str(self._text)
         inner.post_processor = framed(inner, single, pair)
+        return Tokenizer.from_json(inner.to_str(pretty=True), settings=self._settings)
+
+    def lower_cased(self) -> Tokenizer:
+        """The same vocabulary, for text that is made lower case first; itself where its own rules do that."""
+        inner = tokenizers.Tokenizer.from_str(self._text)
+        rules = inner.normalizer
+        steps = [*rules] if isinstance(rules, normalizers.Sequence) else [rules] if rules else []
+        if any(isinstance(step, normalizers.Lowercase) for step in steps):
+            return self
+        inner.normalizer = normalizers.Sequence([normalizers.Lowercase(), *steps])
         return Tokenizer.from_json(inner.to_str(pretty=True), settings=self._settings)
 
     def decode(self, ids: Sequence[int]) -> str:
