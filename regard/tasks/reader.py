@@ -25,7 +25,7 @@ from regard.rows import Rows, Tokens
 from regard.tasks.device import moved
 from regard.tasks.mix import LEARNED, NAME, Mix, stacked
 from regard.tasks.pooling import MEAN, Choice, Pooling
-from regard.tasks.sentence_folder import encoder_folder, load_pooling, pooling_files
+from regard.tasks.sentence_folder import encoder_folder, load_pooling, pooling_files, tell_lower_case
 from regard.text.published import load_tokenizer
 from regard.text.spelled import Spelled
 from regard.text.tokenizer import SETTINGS, Tokenizer
@@ -93,7 +93,10 @@ class Reader:
 
     def save(self, folder: str | Path, card: str = "") -> None:
         """Write the folder that we and others read; a card is its README."""
-        files = {**self.published.files(), **self.tokenizer.files(), **self.pooling.files}
+        modules = self.pooling.files
+        if modules and self.tokenizer.lower_cases:
+            modules = tell_lower_case(modules)
+        files = {**self.published.files(), **self.tokenizer.files(), **modules}
         save_files(Path(folder), files | ({"README.md": card.encode()} if card else {}))
 
     def with_pooling(self, how: str, normalize: bool = False) -> Reader:

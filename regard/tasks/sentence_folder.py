@@ -17,7 +17,7 @@ from regard.checkpoints.files import Content
 from regard.errors import Problem
 from regard.layers.sentence import SENTENCE, TOKENS, SentenceModule, SentenceNormalize, SentencePooling
 from regard.tasks.pooling import ALIASES, LONGEST, MEAN, Pooling, SentencePrompts, pooling_names
-from regard.tasks.sentence_modules import CONFIG, MODULES, ModuleFolder, weighted_layers
+from regard.tasks.sentence_modules import CONFIG, MODULES, ModuleFolder, activation_name, weighted_layers
 from regard.text.files import AGAIN, read_bytes, read_object, read_text
 from regard.text.tokenizer import SETTINGS
 
@@ -27,6 +27,7 @@ TRANSFORMER, LAYERS = "Transformer", "WeightedLayerPooling"
 FAMILIES = ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 TRANSFORMER_CONFIGS = tuple(f"sentence_{family}_config.json" for family in FAMILIES)  # the first that is there counts
 CROSS_ENCODER = "CrossEncoder"  # the model_type of a folder whose model scores pairs of texts
+ACTIVATION_KEYS = ("sentence_transformers", "sbert_ce_default_activation_function")  # of a cross-encoder's config.json
 WRITTEN = (  # the types of what is written: an encoder, its pooling, vectors of length one
     "sentence_transformers.base.modules.transformer.Transformer",
     "sentence_transformers.sentence_transformer.modules.pooling.Pooling",
@@ -210,6 +211,26 @@ def pooling_files(pooling: Pooling, width: int, longest: int) -> dict[str, Conte
     if pooling.unit:
         files[f"2_Normalize/{CONFIG}"] = {"module_input_name": SENTENCE, "module_output_name": SENTENCE}
     return {name: (json.dumps(content, indent=2) + "\n").encode() for name, content in files.items()}
+
+
+def tell_lower_case(files: Mapping[str, Content]) -> dict[str, Content]:
+    """The same files, whose Transformer makes text lower case.  tokenizer.json says so too, but transformers makes the
+    normalizer of some tokenizers anew from tokenizer_config.json, which has no word for it."""
+    name = next((name for name in TRANSFORMER_CONFIGS if name in files), TRANSFORMER_CONFIGS[0])
+    content = files.get(name, b"{}")
+    settings = json.loads(content) if isinstance(content, bytes) else {}
+    return {**files, name: json.dumps({**settings, "do_lower_case": True}, indent=2).encode()}
+
+
+def score_activation(theirs: Mapping[str, Any], model_config: Mapping[str, Any]) -> str:
+    """The activation of the score of a model with one output: a cross-encoder's is what its folder says, by default the
+    sigmoid; that of any other folder is none.  `theirs` is config.json."""
+    saved = theirs.get(ACTIVATION_KEYS[0])  # releases 4 to 5.3
+    saved = saved if isinstance(saved, dict) else None
+    named = model_config.get("activation_fn") or (saved or {}).get("activation_fn") or theirs.get(ACTIVATION_KEYS[1])
+    if named is None:
+        return "Sigmoid" if saved is not None or model_config.get("model_type") == CROSS_ENCODER else "Identity"
+    return activation_name(named, "the activation of the cross-encoder's score")
 
 
 def folder_files(folder: Path, entries: Sequence[ModuleEntry]) -> dict[str, Content]:

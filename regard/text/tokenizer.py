@@ -168,14 +168,17 @@ class Tokenizer(Vocabulary):
         inner.post_processor = framed(inner, single, pair)
         return Tokenizer.from_json(inner.to_str(pretty=True), settings=self._settings)
 
+    @property
+    def lower_cases(self) -> bool:
+        """Whether making text lower case is a step of its normalizer."""
+        return any(isinstance(step, normalizers.Lowercase) for step in normalizer_steps(self._inner))
+
     def lower_cased(self) -> Tokenizer:
         """The same vocabulary, for text that is made lower case first; itself where its own rules do that."""
-        inner = tokenizers.Tokenizer.from_str(self._text)
-        rules = inner.normalizer
-        steps = [*rules] if isinstance(rules, normalizers.Sequence) else [rules] if rules else []
-        if any(isinstance(step, normalizers.Lowercase) for step in steps):
+        if self.lower_cases:
             return self
-        inner.normalizer = normalizers.Sequence([normalizers.Lowercase(), *steps])
+        inner = tokenizers.Tokenizer.from_str(self._text)
+        inner.normalizer = normalizers.Sequence([normalizers.Lowercase(), *normalizer_steps(inner)])
         return Tokenizer.from_json(inner.to_str(pretty=True), settings=self._settings)
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -212,6 +215,11 @@ class Tokenizer(Vocabulary):
     def _only_text(self, ids: list[int], silent: set[int]) -> list[int]:
         """Where a special token is a word or piece like others, a text can still spell it: then it is unknown."""
         return ids if silent.isdisjoint(ids) else [self.unknown if id in silent else id for id in ids]
+
+
+def normalizer_steps(inner: tokenizers.Tokenizer) -> list[normalizers.Normalizer]:
+    rules = inner.normalizer
+    return [*rules] if isinstance(rules, normalizers.Sequence) else [rules] if rules else []
 
 
 def _continues(piece: str) -> bool:
