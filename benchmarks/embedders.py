@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from benchmarks.contest import Turns, Work
 from benchmarks.mixed import texts_of
 from benchmarks.plan import Plan
-from regard.tasks.sentence_folder import load_pooling
 from regard.tasks.reader import Reader
+from regard.tasks.sentence_folder import load_pooling
 
 SHOWN = 64  # texts whose vectors are compared, in full precision everywhere
 

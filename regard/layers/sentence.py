@@ -54,7 +54,9 @@ class SentencePooling(SentenceModule):
     def run(self, features: dict[str, Tensor], rows: Rows, prompt_lengths: Tensor | None) -> None:
         states, positions = features[TOKENS], rows.at
         if prompt_lengths is not None and not self.include_prompt:
-            kept = positions >= torch.minimum(prompt_lengths, rows.lengths - 1)[rows.row]  # (N,) at least the last token
+            kept = (
+                positions >= torch.minimum(prompt_lengths, rows.lengths - 1)[rows.row]
+            )  # (N,) at least the last token
             lengths = rows.lengths.new_zeros(len(rows)).index_add(0, rows.row, kept.long())
             states, positions, rows = states[kept], positions[kept], Rows.of(lengths.cpu(), states.device)
         pools = POOLINGS | {"weightedmean": partial(weighted_mean, positions=positions)}

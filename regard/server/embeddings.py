@@ -39,15 +39,17 @@ def routes(shelf: Shelf) -> APIRouter:
             tokens = sum(len(ids) for (ids, _), _ in rows)
             served.count(tokens)
             kind = served.asks(partial(vectors, served.reader), "embed")
-            found = await all_answered(request, shelf, served.desk.submit(kind, [(row, len(row[0][0])) for row in rows]))
+            found = await all_answered(
+                request, shelf, served.desk.submit(kind, [(row, len(row[0][0])) for row in rows])
+            )
         return Response(to_json(told(served, asked, found, tokens)), media_type="application/json")
 
     return router
 
 
 def rows_of(reader: Reader, asked: Embedding, shelf: Shelf) -> list[tuple[Row, int]]:
-    """The row of each text behind the model's prompt, and how many of its tokens are the prompt's.  Ids are read as they
-    are given."""
+    """The row of each text behind the model's prompt, and how many of its tokens are the prompt's.  Ids are read
+    as they are given."""
     given: list[Any] = [asked.input] if isinstance(asked.input, str) else list(asked.input)
     if given and isinstance(given[0], int):
         given = [given]

@@ -37,13 +37,15 @@ class SentencePrompts:
             return ""
         if name not in self.texts:
             there = ", ".join(self.texts) or "none"
-            raise UsageProblem(f"the model has no prompt called {name!r}; there are: {there}. Or give the prompt itself.")
+            raise UsageProblem(
+                f"the model has no prompt called {name!r}; there are: {there}. Or give the prompt itself."
+            )
         return self.texts[name]
 
 
 @dataclass(frozen=True)
 class Pooling:
-    """How states become a vector: the modules of a folder in their order; by default those that `how` and `unit` name."""
+    """How states become a vector: the modules of a folder in their order, or those that `how` and `unit` name."""
 
     how: str = "mean"  # or several side by side: mean+max
     unit: bool = False  # is the vector made one long?

@@ -141,7 +141,9 @@ class Reader:
             for numbers, states, rows in self.states(framed, layers):
                 order += [first + number for number in numbers]
                 prompts = None if skipped is None else torch.full((len(rows),), skipped, device=states.device)  # (B,)
-                parts.append(pooling(states, rows, prompts).float().to("cpu", non_blocking=True))  # it is not waited for
+                parts.append(
+                    pooling(states, rows, prompts).float().to("cpu", non_blocking=True)
+                )  # it is not waited for
         if on_gpu:
             torch.cuda.synchronize(self.device)
         return torch.cat(parts).numpy()[np.argsort(order)]

@@ -1,8 +1,8 @@
 """The folder of a sentence-transformers model: modules.json names its modules, in order; each is applied or refused.
 
 Both layouts are read: that of the releases up to 5.3 (`pooling_mode_mean_tokens`; `max_seq_length` in
-sentence_bert_config.json) and the current one (`pooling_mode`; `model_max_length` in tokenizer_config.json).  The type of
-a module is looked up in a table; nothing is imported by it.
+sentence_bert_config.json) and the current one (`pooling_mode`; `model_max_length` in tokenizer_config.json).  The type
+of a module is looked up in a table; nothing is imported by it.
 """
 
 from __future__ import annotations
@@ -113,6 +113,17 @@ def read_modules(folder: Path) -> list[ModuleEntry]:
     return entries
 
 
+def module_paths(folder: Path) -> list[str]:
+    """The sub-folders of a folder's modules, the encoder's first; that is the folder itself where modules.json says
+    nothing else."""
+    if not (folder / INDEX).exists():
+        return [""]
+    paths = [str(entry.get("path", "")) for entry in read_list(folder / INDEX)]
+    for path in paths:
+        check_inside(folder, path)
+    return paths
+
+
 def read_list(path: Path) -> list[dict[str, Any]]:
     try:
         listed = json.loads(read_text(path))
@@ -201,7 +212,9 @@ def pooling_files(pooling: Pooling, width: int, longest: int) -> dict[str, Conte
         "embedding_dimension": width, "pooling_mode": modes[0] if len(modes) == 1 else modes, "include_prompt": True,
     }  # fmt: skip
     paths = ["", "1_Pooling", *["2_Normalize"] * pooling.unit]
-    listed = [{"idx": n, "name": str(n), "path": p, "type": t} for n, (p, t) in enumerate(zip(paths, WRITTEN))]
+    listed = [
+        {"idx": n, "name": str(n), "path": p, "type": t} for n, (p, t) in enumerate(zip(paths, WRITTEN, strict=False))
+    ]
     files = {
         INDEX: listed,
         TRANSFORMER_CONFIGS[0]: {"max_seq_length": longest, "do_lower_case": False},

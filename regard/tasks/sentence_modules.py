@@ -1,4 +1,4 @@
-"""The modules of a sentence-transformers folder, each made from the config.json and the weights of its own sub-folder."""
+"""The modules of a sentence-transformers folder, each made from the config.json and the weights of its sub-folder."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ class ModuleFolder:
             return load_tensors(self.folder / WEIGHTS)
         pickle = next((path.name for end in PICKLES for path in sorted(self.folder.glob(f"*{end}"))), None)
         if pickle is None:
-            raise Problem(f"{self.folder} holds no {WEIGHTS}. {AGAIN}")
+            remedy = "What the hub has as a pickle alone: regard convert NAME NEW_FOLDER"
+            raise Problem(f"{self.folder} holds no {WEIGHTS}. {AGAIN} {remedy}")
         remedy = f"regard convert {self.root} NEW_FOLDER"
         raise Problem(f"{self.folder / pickle} is a pickle, which may run code when read, so it is not: {remedy}")
 
@@ -89,7 +90,9 @@ def pooling_module(place: ModuleFolder) -> SentencePooling:
     config = place.config()
     modes = config.get("pooling_mode") or [mode for flag, mode in FLAGS.items() if config.get(flag)] or "mean"
     modes = [modes] if isinstance(modes, str) else modes
-    unknown = next((key for key, on in config.items() if key.startswith("pooling_mode_") and key not in FLAGS and on), None)
+    unknown = next(
+        (key for key, on in config.items() if key.startswith("pooling_mode_") and key not in FLAGS and on), None
+    )
     for mode in [*modes, *([unknown] if unknown else [])]:
         if mode not in MODES:
             raise Problem(f"{place.folder / CONFIG} asks for the pooling {mode!r}; there are: {', '.join(MODES)}")

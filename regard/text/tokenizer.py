@@ -219,7 +219,8 @@ class Tokenizer(Vocabulary):
 
 def normalizer_steps(inner: tokenizers.Tokenizer) -> list[normalizers.Normalizer]:
     rules = inner.normalizer
-    return [*rules] if isinstance(rules, normalizers.Sequence) else [rules] if rules else []
+    steps: Any = rules if isinstance(rules, normalizers.Sequence) else [rules] if rules else []  # it has no types
+    return list(steps)
 
 
 def _continues(piece: str) -> bool:

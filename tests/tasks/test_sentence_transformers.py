@@ -1,4 +1,4 @@
-"""Folders of sentence-transformers: those it writes give its own vectors here, and those written here give ours there."""
+"""Folders of sentence-transformers: those it writes give its vectors here, and those written here give ours there."""
 
 from __future__ import annotations
 
@@ -112,7 +112,9 @@ def make_old(folder: Path) -> Path:
             config.parent.rmdir()
     (folder / "modules.json").write_text(json.dumps(listed))
     encoder = folder / listed[0]["path"]
-    (encoder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": MAX_LENGTH, "do_lower_case": False}))
+    (encoder / "sentence_bert_config.json").write_text(
+        json.dumps({"max_seq_length": MAX_LENGTH, "do_lower_case": False})
+    )
     edit(encoder / "tokenizer_config.json", lambda settings: settings.update(model_max_length=512))
     return folder
 
@@ -153,7 +155,9 @@ NAMES = [case or "+".join([pooling] if isinstance(pooling, str) else pooling) fo
 
 @pytest.mark.parametrize("layout", ["current", "old"])
 @pytest.mark.parametrize("pooling, case", ROWS, ids=NAMES)
-def test_folders_of_both_layouts_give_its_vectors_and_are_saved_whole(library, encoder, tmp_path, pooling, case, layout):
+def test_folders_of_both_layouts_give_its_vectors_and_are_saved_whole(
+    library, encoder, tmp_path, pooling, case, layout
+):
     folder = write_current(library, encoder, tmp_path / "theirs", pooling, case)
     if layout == "old":
         make_old(folder)
@@ -244,4 +248,6 @@ def test_a_cross_encoder_scores_as_it_does_there(library, encoder, tmp_path, act
     found = load(folder, "cpu")
     assert np.allclose(found.predict(pairs), theirs, atol=1e-5)
     found.save(tmp_path / "ours")
-    assert np.allclose(library.CrossEncoder(str(tmp_path / "ours"), device="cpu").predict(pairs, **default), theirs, atol=1e-5)
+    assert np.allclose(
+        library.CrossEncoder(str(tmp_path / "ours"), device="cpu").predict(pairs, **default), theirs, atol=1e-5
+    )
