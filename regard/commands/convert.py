@@ -26,7 +26,7 @@ def convert(source: str | Path, out: str | Path, *, strip: str = "", config: str
     """Write a new folder with the weights of a pickled file, or of a folder or a name on the hub that holds one, as
     safetensors; those of the modules of a sentence-transformers folder too.
 
-    Names lose the prefix `strip`.  All that is data is copied from beside config.json, sub-folders included; from beside
+    Names lose the prefix `strip`.  All that is data beside config.json is copied, sub-folders included; from beside
     weights that lie elsewhere, the vocabulary.  What is left out (code, other pickles, weights of other frameworks) is
     listed on stderr.
     """
