@@ -26,6 +26,7 @@ from regard.tasks.device import moved
 from regard.tasks.mix import LEARNED, NAME, Mix, stacked
 from regard.tasks.pooling import MEAN, Choice, Pooling
 from regard.tasks.sentence_folder import encoder_folder, load_pooling, pooling_files, tell_lower_case
+from regard.tasks.vocabulary_size import check_vocabulary_size
 from regard.text.published import load_tokenizer
 from regard.text.spelled import Spelled
 from regard.text.tokenizer import SETTINGS, Tokenizer
@@ -83,11 +84,7 @@ class Reader:
         tokenizer = load_tokenizer(encoder)
         tokenizer = tokenizer.lower_cased() if pooling.lowercase else tokenizer
         rows = published.model.encoder.config.embedding.vocab
-        if tokenizer.size > rows:
-            raise Problem(
-                f"{folder}: the tokenizer has {tokenizer.size} pieces and the model was made for {rows}: "
-                "it belongs to another model"
-            )
+        check_vocabulary_size(folder, tokenizer.size, rows, published.theirs)
         moved(published.model, device)
         return cls(published, tokenizer, pooling)
 
