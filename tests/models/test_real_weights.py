@@ -18,8 +18,8 @@ from regard.commands.load import load
 from regard.commands.predict import classify
 from regard.decoding.decoder import Ends, prompted
 from regard.decoding.sample import sample
-from regard.models.encoder import begin
 from regard.errors import Problem
+from regard.models.encoder import begin
 from regard.models.folder import load_published
 from regard.rows import Tokens
 from regard.tasks.finetuned import Finetuned
