@@ -48,7 +48,8 @@ def convert(source: str | Path, out: str | Path, *, strip: str = "", config: str
     read_object(shape)  # or it is no config
     copied, left_out = copied_files(shape.parent if config else folder, folder)
     weights, read = module_weights(folder, modules)
-    tensors, used = encoder_weights(folder / first if source.is_dir() else source, others=bool(weights))
+    pickled = any(name.endswith(WHOLE) for name in read)
+    tensors, used = encoder_weights(folder / first if source.is_dir() else source, others=pickled)
     encoder: dict[str, Content] = {CONFIG: read_bytes(shape), WEIGHTS: stripped(tensors, strip, source)}
     files = {Path(first, name).as_posix(): content for name, content in encoder.items()}
     write_folder(out, {**copied, **weights, **files})

@@ -112,6 +112,14 @@ def test_all_that_is_data_is_kept_and_the_rest_is_listed(folder, tmp_path, capsy
     ]
 
 
+def test_a_folder_of_safetensors_alone_needs_no_conversion(folder, tmp_path):
+    sentence_folder(folder)
+    (folder / "2_Dense" / "pytorch_model.bin").unlink()
+    save_file({"a": TABLE}, folder / "model.safetensors")
+    with pytest.raises(Problem, match="safetensors need no conversion"):
+        convert(folder, tmp_path / "out")
+
+
 def test_the_hubs_links_to_its_own_blobs_are_files_of_the_folder(tmp_path):
     blobs, snapshot = tmp_path / "models--a" / "blobs", tmp_path / "models--a" / "snapshots" / "abc"
     blobs.mkdir(parents=True)

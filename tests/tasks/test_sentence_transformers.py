@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from regard.commands.convert import convert
 from regard.commands.load import load
@@ -48,6 +49,7 @@ def encoder(library, tmp_path_factory) -> Path:
 
 
 def modules_of(case: str) -> list:
+    """The modules behind the pooling, or in its place."""
     from sentence_transformers.sentence_transformer import modules
 
     torch.manual_seed(1)
@@ -56,8 +58,6 @@ def modules_of(case: str) -> list:
     norm = modules.LayerNorm(WIDTH)
     torch.nn.init.normal_(norm.norm.weight)
     torch.nn.init.normal_(norm.norm.bias)
-    layers = modules.WeightedLayerPooling(WIDTH, num_hidden_layers=2, layer_start=1)
-    layers.layer_weights.data = torch.tensor([0.3, 2.0])
     behind = {
         "normalize": [modules.Normalize()],
         "dense": [dense],
@@ -211,14 +211,10 @@ def test_a_pickled_folder_is_converted_whole(library, encoder, tmp_path):
     modules = [first, pool, Dense(WIDTH, 8), Normalize()]
     folder = tmp_path / "theirs"
     library.SentenceTransformer(modules=modules, device="cpu").save(str(folder), safe_serialization=False)
-    for place in [folder, folder / "2_Dense"]:  # transformers writes no pickles any more
-        weights = place / "model.safetensors"
-        if weights.exists():
-            from safetensors.torch import load_file
-
-            torch.save(load_file(weights), place / "pytorch_model.bin")
-            weights.unlink()
-    theirs = vectors_there(library, folder) if (folder / "pytorch_model.bin").exists() else None
+    theirs = vectors_there(library, folder)
+    assert (folder / "2_Dense" / "pytorch_model.bin").exists()
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")  # as transformers once did
+    (folder / "model.safetensors").unlink()
     convert(folder, tmp_path / "converted")
     check_equal(load(tmp_path / "converted", "cpu").embed(TEXTS), theirs)
 
