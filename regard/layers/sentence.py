@@ -52,13 +52,12 @@ class SentencePooling(SentenceModule):
         self.names, self.include_prompt = tuple(names), include_prompt
 
     def run(self, features: dict[str, Tensor], rows: Rows, prompt_lengths: Tensor | None) -> None:
-        states, positions = features[TOKENS], rows.at
+        states, positions = features[TOKENS], None
         if prompt_lengths is not None and not self.include_prompt:
-            kept = (
-                positions >= torch.minimum(prompt_lengths, rows.lengths - 1)[rows.row]
-            )  # (N,) at least the last token
-            lengths = rows.lengths.new_zeros(len(rows)).index_add(0, rows.row, kept.long())
-            states, positions, rows = states[kept], positions[kept], Rows.of(lengths.cpu(), states.device)
+            start = torch.minimum(prompt_lengths, rows.lengths - 1)  # (B,) at least the last token is left
+            left = rows.at >= start[rows.row]  # (N,)
+            states, positions = states[left], rows.at[left]
+            rows = Rows.of((rows.lengths - start).cpu(), states.device)
         pools = POOLINGS | {"weightedmean": partial(weighted_mean, positions=positions)}
         features[SENTENCE] = torch.cat([pools[name](states, rows) for name in self.names], -1)  # (B, names * W)
 
