@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from benchmarks.contest import Turns, Work
 from benchmarks.mixed import texts_of
 from benchmarks.plan import Plan
-from regard.tasks.pooling import declared
 from regard.tasks.reader import Reader
+from regard.tasks.sentence_folder import load_pooling
 
 SHOWN = 64  # texts whose vectors are compared, in full precision everywhere
 
@@ -42,10 +42,10 @@ def by_reference(plan: Plan, turns: Turns, how_given: Callable[[Embed], Embed]) 
 
     tokenizer, model = AutoTokenizer.from_pretrained(plan.model), AutoModel.from_pretrained(plan.model)
     model.eval().to(plan.device)
-    pooling, most = declared(Path(plan.model)), model.config.max_position_embeddings
+    pooling, most = load_pooling(Path(plan.model)), model.config.max_position_embeddings
     how = {"truncation": True, "max_length": min(most, pooling.longest)}
-    if pooling.how != "mean":
-        raise SystemExit(f"{plan.model} declares {pooling.how} pooling; this contender knows the mean alone")
+    if pooling.how != "mean" or len(pooling.modules) > 1 + pooling.unit or pooling.prompts.choose():
+        raise SystemExit(f"{plan.model} declares more than mean pooling; this contender knows the mean alone")
 
     @torch.inference_mode()
     def vectors(texts: list[str]) -> Iterator[torch.Tensor]:

@@ -21,6 +21,7 @@ from regard.models.heads import new_encoder
 from regard.tasks.classify import Classify
 from regard.tasks.finetuned import with_task
 from regard.tasks.reader import Reader
+from regard.tasks.vocabulary_size import UNUSED_ROWS
 from regard.text.tokenizer import ENCODER, Tokenizer
 
 PIECES = 8000  # cut the phrases of SST-2 into 13.4 pieces on average, where BERT's own 30,522 pieces give 13.3
@@ -60,7 +61,9 @@ def encoder(model: str, texts: list[str], learn: str) -> Reader:
     config = ENCODERS[model]
     vocab = max(config.embedding.vocab, tokenizer.size)
     config = replace(config, embedding=replace(config.embedding, vocab=vocab))
-    return Reader(new_encoder(model.split("-")[0], config, {"classify"}), tokenizer)
+    published = new_encoder(model.split("-")[0], config, {"classify"})
+    published.theirs[UNUSED_ROWS] = vocab - tokenizer.size
+    return Reader(published, tokenizer)
 
 
 def filled(tokenizer: Tokenizer, size: int) -> Tokenizer:

@@ -172,7 +172,7 @@ def _write_new(path: Path, content: Content) -> dict[str, int | str]:
     if not isinstance(content, bytes):
         tensors = {name: tensor.detach().contiguous() for name, tensor in content.items()}
         content = safetensors.torch.save(tensors, metadata={"format": "pt"})
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "xb") as file:
         file.write(content)
         file.flush()

@@ -9,7 +9,7 @@ from regard.errors import Problem
 
 NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")  # a model, or an owner's model; never a path that leads elsewhere
 DATA = ["*.json", "*.safetensors", "*.txt", "*.model", "*.spm"]  # no pickles, and no code
-PICKLED = ["pytorch_model*.bin"]  # for those who convert them
+PICKLED = ["pytorch_model*.bin", "*/pytorch_model*.bin"]  # for those who convert them
 
 
 def fetched(name: str, *, pickled: bool = False) -> Path:

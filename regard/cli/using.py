@@ -253,10 +253,23 @@ def embed(
     file: LinesFile = None,
     model: Boxed = None,
     layers: Annotated[
-        str,
-        Option(help="first, last, second to last, sum of all, sum of last 4, concat last 4, or `mix` and weights."),
-    ] = "last",
-    pooling: Annotated[str | None, Option(help="first, mean or max; by default as the folder declares.")] = None,
+        str | None,
+        Option(
+            help="first, last, second to last, sum of all, sum of last 4, concat last 4, or `mix` and weights; "
+            "by default the last, or as the folder declares."
+        ),
+    ] = None,
+    pooling: Annotated[
+        str | None,
+        Option(
+            help="mean, max, cls, lasttoken, mean_sqrt_len_tokens or weightedmean, or several joined (mean+max); "
+            "by default as the folder declares."
+        ),
+    ] = None,
+    prompt_name: Annotated[
+        str | None, Option(help="Put the model's prompt of this name before each text; by default its default prompt.")
+    ] = None,
+    prompt: Annotated[str | None, Option(help="Put this before each text; '' for no prompt.")] = None,
     out: Annotated[Path | None, Option(help="Write a .npy array here instead of JSON lines.")] = None,
     encoding: Encoding = "utf-8",
     device: Device = None,
@@ -273,7 +286,8 @@ def embed(
     default_sigpipe()
     lines = list(lines_of(texts, file, encoding))
     model = model or boxed("embed")
-    vectors = run(model, lines, layers=layers, pooling=pooling, device=device, precision=precision)
+    prompts = {"prompt": prompt, "prompt_name": prompt_name}
+    vectors = run(model, lines, layers=layers, pooling=pooling, **prompts, device=device, precision=precision)
     if out is None:
         for vector in vectors:
             print(json.dumps([round(float(number), 6) for number in vector]))

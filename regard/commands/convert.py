@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,8 @@ from regard.errors import Problem, UsageProblem
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from regard.checkpoints.files import Content
 
 INDEX, WHOLE = "pytorch_model.bin.index.json", "pytorch_model.bin"
 VOCABULARY = (
@@ -21,14 +24,16 @@ VOCABULARY = (
 
 def convert(source: str | Path, out: str | Path, *, strip: str = "", config: str | Path | None = None) -> Path:
     """Write a new folder with the weights of a pickled file, or of a folder or a name on the hub that holds one, as
-    safetensors.
+    safetensors; those of the modules of a sentence-transformers folder too.
 
-    Names lose the prefix `strip`.  What tells the model's shape and vocabulary is taken from beside the weights,
-    and from beside `config` where that is given.
+    Names lose the prefix `strip`.  All that is data beside config.json is copied, sub-folders included; from beside
+    weights that lie elsewhere, the vocabulary.  What is left out (code, other pickles, weights of other frameworks) is
+    listed on stderr.
     """
     from regard.checkpoints.files import WEIGHTS, write_folder
     from regard.checkpoints.hub import fetched
     from regard.models.folder import CONFIG
+    from regard.tasks.sentence_folder import module_paths
     from regard.text.files import read_bytes, read_object
 
     out = Path(out)
@@ -36,15 +41,70 @@ def convert(source: str | Path, out: str | Path, *, strip: str = "", config: str
         raise Problem(f"{out} exists already and would be overwritten. Remove it, or choose another folder.")
     source = Path(source) if Path(source).exists() else fetched(str(source), pickled=True)
     folder = source if source.is_dir() else source.parent
-    shape = Path(config) if config else folder / CONFIG
+    first, *modules = module_paths(folder) if not config else [""]
+    shape = Path(config) if config else folder / first / CONFIG
     if not shape.is_file():
         raise Problem(f"{shape} is missing: it tells the shape of the model. Give a config.json with --config.")
     read_object(shape)  # or it is no config
-    beside = chain.from_iterable(place.glob(name) for place in (shape.parent, folder) for name in VOCABULARY)
-    copied = {path.name: read_bytes(path) for path in beside}
-    tensors = stripped(read_weights(source), strip, source)
-    write_folder(out, {CONFIG: read_bytes(shape), WEIGHTS: tensors, **copied})
+    copied, left_out = copied_files(shape.parent if config else folder, folder)
+    weights, read = module_weights(folder, modules)
+    pickled = any(name.endswith(WHOLE) for name in read)
+    tensors, used = encoder_weights(folder / first if source.is_dir() else source, others=pickled)
+    encoder: dict[str, Content] = {CONFIG: read_bytes(shape), WEIGHTS: stripped(tensors, strip, source)}
+    files = {Path(first, name).as_posix(): content for name, content in encoder.items()}
+    write_folder(out, {**copied, **weights, **files})
+    report_left_out(left_out, {*read, *(path.relative_to(folder).as_posix() for path in used)})
     return out
+
+
+def copied_files(beside: Path, weights: Path) -> tuple[dict[str, bytes], dict[str, str]]:
+    """What is data beside config.json, by name, and the vocabulary beside the weights; and why the rest is left out."""
+    from regard.commands.convert_files import leads_out, split_files
+    from regard.text.files import read_bytes
+
+    data, left_out = split_files(beside)
+    if weights.resolve() != beside.resolve():
+        found = chain.from_iterable(weights.glob(name) for name in VOCABULARY)
+        data |= {path.name: path for path in found if path.is_file() and not leads_out(path, weights)}
+    return {name: read_bytes(path) for name, path in data.items()}, left_out
+
+
+def module_weights(folder: Path, modules: Sequence[str]) -> tuple[dict[str, Content], set[str]]:
+    """The weights of modules by the name of their new file; and the names of the files that were read."""
+    from regard.checkpoints.files import WEIGHTS, load_tensors
+    from regard.checkpoints.pickled import read_pickled
+    from regard.commands.convert_files import check_regular
+
+    weights: dict[str, Content] = {}
+    read = set()
+    for module in modules:
+        for name, reader in ((WHOLE, read_pickled), (WEIGHTS, load_tensors)):  # safetensors, where there are both
+            if (folder / module / name).exists():
+                weights[f"{module}/{WEIGHTS}"] = reader(check_regular(folder / module / name, folder))
+                read.add(f"{module}/{name}")
+    return weights, read
+
+
+def encoder_weights(source: Path, others: bool) -> tuple[dict[str, Tensor], list[Path]]:
+    """The encoder's weights, and the files they are read from; safetensors only where there are `others` to convert."""
+    from regard.checkpoints.files import WEIGHTS, load_weights
+
+    if others and not (source / WHOLE).exists() and not (source / INDEX).exists() and source.is_dir():
+        return load_weights(source), list(source.glob(f"*{Path(WEIGHTS).suffix}"))
+    return read_weights(source), pickles_of(source)
+
+
+def pickles_of(source: Path) -> list[Path]:
+    """The files that `read_weights` reads."""
+    if (source / INDEX).is_file():
+        return sorted(source.glob("pytorch_model*.bin"))
+    return [pickled_in(source) if source.is_dir() else source]
+
+
+def report_left_out(left_out: Mapping[str, str], read: set[str]) -> None:
+    for name, why in left_out.items():
+        if name not in read:
+            print(f"left out: {name} ({why})", file=sys.stderr)
 
 
 def read_weights(source: Path) -> dict[str, Tensor]:

@@ -19,13 +19,18 @@ def embed(
     model: str | Path | Reader,
     texts: Sequence[str],
     *,
-    layers: str | Choice = "last",
+    layers: str | Choice | None = None,
     pooling: str | None = None,
+    prompt: str | None = None,
+    prompt_name: str | None = None,
     device: str | None = None,
     precision: Precision = "float32",
 ) -> np.ndarray:  # (texts, width)
-    """The vectors of texts, from any layers of an encoder; pooled as its folder declares, or by first, mean or max."""
+    """The vectors of texts, from any layers of an encoder; pooled as its folder declares, or by a pooling that is named
+    (mean, max, cls, lasttoken, mean_sqrt_len_tokens, weightedmean; several joined: mean+max).  The prompt that is put
+    before every text is the folder's default one, the one called `prompt_name`, or `prompt` itself."""
     from regard.tasks.pooling import Pooling
 
     reader = load_reader(model, device, precision)
-    return reader.embed(texts, layers=layers, pooling=Pooling(pooling) if pooling else None)
+    chosen = Pooling(pooling) if pooling else None
+    return reader.embed(texts, layers=layers, pooling=chosen, prompt=prompt, prompt_name=prompt_name)

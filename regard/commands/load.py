@@ -34,6 +34,7 @@ def opened(model: str | Path, device: str | None = None) -> Translator | Reader 
     from regard.models.folder import CONFIG, read_json
     from regard.tasks.finetuned import finetuned
     from regard.tasks.reader import Reader
+    from regard.tasks.sentence_folder import encoder_folder
     from regard.tasks.translate import Translator
     from regard.tasks.writer import Writer
 
@@ -42,7 +43,7 @@ def opened(model: str | Path, device: str | None = None) -> Translator | Reader 
         folder = folder / "model"
     elif (folder / "run.json").exists():
         raise Problem(f"{folder} is a run that has not finished; give its command again, and it goes on to the end")
-    family, _ = read_json(folder / CONFIG)
+    family, _ = read_json(encoder_folder(folder) / CONFIG)
     if family in (*FAMILIES, *PUBLISHED_TRANSLATORS):
         return Translator.load(folder, device)
     if family in SEERS:

@@ -1,8 +1,10 @@
-"""How a model wants its pictures: resized, perhaps cropped, and their numbers scaled; preprocessor_config.json."""
+"""How a model wants its pictures: resized, perhaps cropped, and their numbers scaled; preprocessor_config.json, or the
+image processor of processor_config.json."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,9 @@ import torch
 from torch import Tensor
 
 from regard.data.images import image_of, in_channels
+from regard.data.processor_config import FILE, IMAGE_PARTS, ProcessorConfig
 from regard.errors import Problem
 
-FILE = "preprocessor_config.json"
 LARGEST = 10_000  # pixels of a side
 BILINEAR = 2  # as pillow counts its ways to resize
 Size = tuple[int, int]  # height, width
@@ -29,7 +31,7 @@ class Preprocessor:
     mean: tuple[float, ...] = (0.5, 0.5, 0.5)  # of each channel
     spread: tuple[float, ...] = (0.5, 0.5, 0.5)
     theirs: dict[str, Any] = field(default_factory=dict)  # the file, what we do not know included
-    content: bytes = b""  # as it lay there
+    contents: Mapping[str, bytes] = field(default_factory=dict)  # of the files as they lay there, by name
 
     @classmethod
     def square(cls, side: int, channels: int = 3) -> Preprocessor:
@@ -40,14 +42,13 @@ class Preprocessor:
     @classmethod
     def load(cls, folder: Path, side: int, channels: int) -> Preprocessor:
         """What a folder says of its model, whose pictures have this side; where it says nothing, they are resized."""
-        path = folder / FILE
-        if not path.exists():
+        config = ProcessorConfig.load(folder, IMAGE_PARTS)
+        if config is None:
             return cls.square(side, channels)
         try:
-            content = path.read_bytes()
-            return replace(cls.of(json.loads(content), channels), content=content)
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-            raise Problem(f"{path} cannot be used ({error}). Fetch it again.") from error
+            return replace(cls.of(config.settings, channels), contents=config.files)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise Problem(f"{config.path} cannot be used ({error}). Fetch it again.") from error
 
     @classmethod
     def of(cls, theirs: dict[str, Any], channels: int = 3) -> Preprocessor:
@@ -95,8 +96,8 @@ class Preprocessor:
 
     def files(self) -> dict[str, bytes]:
         """The file as it came, or one that others read alike."""
-        if self.content:
-            return {FILE: self.content}
+        if self.contents:
+            return dict(self.contents)
         height, width = self.fixed or (224, 224)
         told = {
             "do_resize": self.size is not None, "size": {"height": height, "width": width}, "resample": self.resample,

@@ -36,16 +36,20 @@ def routes(shelf: Shelf) -> APIRouter:
         served = shelf.find("embed", asked.model)
         with served.used():
             rows = await shelf.aside(rows_of, served.reader, asked, shelf)
-            tokens = sum(len(ids) for ids, _ in rows)
+            tokens = sum(len(ids) for (ids, _), _ in rows)
             served.count(tokens)
             kind = served.asks(partial(vectors, served.reader), "embed")
-            found = await all_answered(request, shelf, served.desk.submit(kind, [(row, len(row[0])) for row in rows]))
+            found = await all_answered(
+                request, shelf, served.desk.submit(kind, [(row, len(row[0][0])) for row in rows])
+            )
         return Response(to_json(told(served, asked, found, tokens)), media_type="application/json")
 
     return router
 
 
-def rows_of(reader: Reader, asked: Embedding, shelf: Shelf) -> list[Row]:
+def rows_of(reader: Reader, asked: Embedding, shelf: Shelf) -> list[tuple[Row, int]]:
+    """The row of each text behind the model's prompt, and how many of its tokens are the prompt's.  Ids are read
+    as they are given."""
     given: list[Any] = [asked.input] if isinstance(asked.input, str) else list(asked.input)
     if given and isinstance(given[0], int):
         given = [given]
@@ -53,10 +57,12 @@ def rows_of(reader: Reader, asked: Embedding, shelf: Shelf) -> list[Row]:
     if "" in given or [] in given:
         raise Refused(400, "an empty text has no vector; leave it out", "input")
     if isinstance(given[0], str):
-        return list(reader.rows([(text,) for text in given]))
+        prompt = reader.pooling.prompts.choose(name=asked.prompt_name)
+        skipped = reader.prompt_length(prompt) if prompt else 0
+        return [(row, skipped) for row in reader.rows([(prompt + text,) for text in given])]
     for ids in given:
         reader.tokenizer.check(ids)
-    return [reader.tokenizer.frame.row(ids, longest=reader.longest) for ids in given]
+    return [(reader.tokenizer.frame.row(ids, longest=reader.longest), 0) for ids in given]
 
 
 def vectors(reader: Reader, rows: list[Waiting]) -> Iterator[list[News]]:
@@ -67,12 +73,14 @@ def vectors(reader: Reader, rows: list[Waiting]) -> Iterator[list[News]]:
 
 
 def embedded(reader: Reader, rows: Sequence[Waiting]) -> np.ndarray:  # (rows, W)
-    framed = Framed.of(row.given for row in rows)
+    framed = Framed.of(row.given[0] for row in rows)
     tokens, types = framed.batch(range(len(rows)))
     tokens, types = tokens.to(reader.device), types.to(reader.device)
+    prompts = torch.tensor([row.given[1] for row in rows], device=reader.device)  # (B,)
     with torch.inference_mode(), packed(reader.device):
-        states = deque(reader.model.encoder.layers(tokens, types), maxlen=1).pop()
-        return reader.pooling(states, tokens.rows).float().cpu().numpy()
+        layers, choice = reader.model.encoder.layers(tokens, types), reader.pooling.layers
+        states = choice(list(layers)) if choice else deque(layers, maxlen=1).pop()
+        return reader.pooling(states, tokens.rows, prompts).float().cpu().numpy()
 
 
 def told(served: Served, asked: Embedding, found: list[np.ndarray], tokens: int) -> dict[str, Any]:

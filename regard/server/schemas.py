@@ -60,6 +60,9 @@ class Embedding(Asked):
     input: Annotated[Text | list[Text] | list[Identity] | list[list[Identity]], Field(description="Texts, or ids.")]
     encoding_format: Literal["float", "base64"] | None = None
     dimensions: Annotated[int | None, Field(ge=1, le=2**31 - 1)] = None
+    prompt_name: Annotated[
+        Name | None, Field(description="Which of the model's prompts is put before each text; by default its default.")
+    ] = None
     user: Name | None = None
 
 

@@ -18,6 +18,7 @@ from regard.data.labelled import Columns, Labelled, LabelMap, numbers, read_exam
 from regard.data.reading import Reading
 from regard.errors import Problem, UsageProblem
 from regard.layers.pooling import mean
+from regard.layers.sentence import ACTIVATIONS
 from regard.models.published import Published
 from regard.objectives.objective import Batch, Result
 from regard.objectives.reading import answered, counted, scores_of
@@ -126,9 +127,10 @@ class Regress(Task):
     outputs = 1
     watched = "pearson"
 
-    def __init__(self, mean: float = 0.0, spread: float = 1.0):
+    def __init__(self, mean: float = 0.0, spread: float = 1.0, activation: str = "Identity"):
         super().__init__()
         self.mean, self.spread = mean, spread
+        self.activation = activation  # of the answer, once it is trained: a cross-encoder's is often the sigmoid
 
     @classmethod
     def read(cls, path: str | Path, reading: Reading) -> Labelled:
@@ -159,7 +161,7 @@ class Regress(Task):
         return Result(F.mse_loss(scores[:, 0], wanted, reduction="sum"), counted(wanted))
 
     def predict(self, reader: Reader, inputs: Sequence[Input]) -> list[float]:
-        scores = scores_for(reader, texts_of(inputs), is_causal(reader.model))
+        scores = ACTIVATIONS[self.activation]()(scores_for(reader, texts_of(inputs), is_causal(reader.model)))
         return [number * self.spread + self.mean for number in scores.flatten().tolist()]
 
     def inputs(self, data: Labelled) -> list[tuple[str, ...]]:

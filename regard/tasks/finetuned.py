@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from regard.tasks.metrics import Score
 from regard.tasks.multi_label import MultiLabel
 from regard.tasks.reader import LONGEST, Reader, tell_others, tokenizer_settings
 from regard.tasks.reward import Reward
+from regard.tasks.sentence_folder import ACTIVATION_KEYS, score_activation
 from regard.tasks.tag import Tag
 from regard.tasks.task import Task, is_multi_label, label_names
 from regard.tasks.transformation import made_ready
@@ -78,7 +80,10 @@ def finetuned(reader: Reader) -> Reader | Finetuned:
     declared = tokenizer_settings(reader.tokenizer).get(LONGEST)
     if isinstance(declared, int) and declared > 0:  # an absurdly large one means that nobody knew
         reader.longest = min(reader.longest, declared)
-    return Finetuned(reader, name, TASKS[name].load(reader.published))
+    task = TASKS[name].load(reader.published)
+    if isinstance(task, Regress):
+        task.activation = score_activation(reader.published.theirs, reader.pooling.model_config)
+    return Finetuned(reader, name, task)
 
 
 def task_name(published: Published) -> str | None:
@@ -104,8 +109,9 @@ def with_task(
     if added and config:
         config = change(config, "embedding.vocab", reader.model.encoder.config.embedding.vocab)
     settings, same = {**task.settings(), NAME: name}, goes_on(reader.published, name, task)
+    theirs = {key: value for key, value in reader.published.theirs.items() if key not in ACTIVATION_KEYS}
     published, fresh = with_heads(
-        reader.published, {task.role}, task.outputs, config=config, settings=settings, same=same
+        replace(reader.published, theirs=theirs), {task.role}, task.outputs, config=config, settings=settings, same=same
     )
     if same:
         task.begin(published.model)

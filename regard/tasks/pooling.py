@@ -2,66 +2,94 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-import torch.nn.functional as F
 from torch import Tensor
 
-from regard.errors import Problem, UsageProblem
+from regard.checkpoints.files import Content
+from regard.errors import UsageProblem
 from regard.layers.pooling import POOLINGS
+from regard.layers.sentence import SENTENCE, TOKENS, SentenceModule, SentenceNormalize, SentencePooling
 from regard.rows import Rows
 
 LONGEST = 2**16  # tokens of a text, where neither the folder nor the model's places say
-MODULES, POOL, LIMITS = "modules.json", "1_Pooling/config.json", "sentence_bert_config.json"
-DECLARED = (MODULES, POOL, LIMITS, "config_sentence_transformers.json")
+ALIASES = {"cls": "first", "lasttoken": "last"}  # what sentence-transformers calls two of the poolings
+Choice = Callable[[list[Tensor]], Tensor]  # of the layers, what was embedded first: (N, W) or wider
 
 
-NAMES = {
-    "mean": "pooling_mode_mean_tokens",
-    "max": "pooling_mode_max_tokens",
-    "first": "pooling_mode_cls_token",
-    "last": "pooling_mode_lasttoken",
-}
+@dataclass(frozen=True)
+class SentencePrompts:
+    """The texts that can be put before every text, by name, and the one that is put there by default."""
+
+    texts: Mapping[str, str] = field(default_factory=dict)
+    default: str | None = None
+
+    def choose(self, prompt: str | None = None, name: str | None = None) -> str:
+        """The prompt that was given, the one of that name, or the default one."""
+        if prompt is not None and name is not None:
+            raise UsageProblem("give a prompt or the name of one, not both")
+        if prompt is not None:
+            return prompt
+        name = self.default if name is None else name
+        if name is None:
+            return ""
+        if name not in self.texts:
+            there = ", ".join(self.texts) or "none"
+            raise UsageProblem(
+                f"the model has no prompt called {name!r}; there are: {there}. Or give the prompt itself."
+            )
+        return self.texts[name]
 
 
 @dataclass(frozen=True)
 class Pooling:
-    how: str = "mean"
+    """How states become a vector: the modules of a folder in their order, or those that `how` and `unit` name."""
+
+    how: str = "mean"  # or several side by side: mean+max
     unit: bool = False  # is the vector made one long?
     longest: int = LONGEST  # tokens of a text that are read
-    files: Mapping[str, bytes] = field(default_factory=dict)  # of the folder that declared it
+    files: Mapping[str, Content] = field(default_factory=dict)  # of the folder that declared it
+    modules: tuple[SentenceModule, ...] = ()
+    layers: Choice | None = None  # what is made of the layers; None: the last
+    prompts: SentencePrompts = SentencePrompts()
+    lowercase: bool = False  # are texts made lower case before they are tokenized?
+    model_config: Mapping[str, Any] = field(default_factory=dict)  # what config_sentence_transformers.json says
 
     def __post_init__(self) -> None:
-        if self.how not in POOLINGS:
-            raise UsageProblem(f"no pooling is called {self.how!r}; there are: {', '.join(POOLINGS)}")
+        names = pooling_names(self.how)
+        if not self.modules:
+            normalize = (SentenceNormalize(),) if self.unit else ()
+            object.__setattr__(self, "modules", (SentencePooling(names), *normalize))
 
-    def __call__(self, states: Tensor, rows: Rows) -> Tensor:  # (N, W) -> (B, W)
-        pooled = POOLINGS[self.how](states, rows)
-        return F.normalize(pooled, dim=-1) if self.unit else pooled
+    def __call__(self, states: Tensor, rows: Rows, prompt_lengths: Tensor | None = None) -> Tensor:  # (N, W) -> (B, W)
+        """The vectors of rows; `prompt_lengths` (B,) are the tokens at the beginning of each that are of a prompt."""
+        features = {TOKENS: states}
+        for module in self.modules:
+            module.to(states.device).run(features, rows, prompt_lengths)
+        return features[SENTENCE]
+
+    @property
+    def excludes_prompt(self) -> bool:
+        return any(isinstance(module, SentencePooling) and not module.include_prompt for module in self.modules)
+
+    def output_width(self, width: int) -> int:
+        """The width of the vectors, from that of the states."""
+        widths = {TOKENS: width}
+        for module in self.modules:
+            widths[module.target] = module.output_width(widths[module.source])
+        return widths[SENTENCE]
+
+
+def pooling_names(how: str) -> list[str]:
+    """The poolings of `mean+max`, as we call them."""
+    names = [ALIASES.get(name, name) for name in how.split("+")]
+    for name in names:
+        if name not in POOLINGS:
+            there = ", ".join([*POOLINGS, *ALIASES])
+            raise UsageProblem(f"no pooling is called {name!r}; there are: {there}; and several joined, as mean+max")
+    return names
 
 
 MEAN = Pooling()
-
-
-def declared(folder: Path) -> Pooling:
-    """What a sentence-transformers folder says of its vectors; the mean where there is no word of it."""
-    if not (folder / POOL).exists():
-        return MEAN
-    says, limits = read(folder / POOL), read(folder / LIMITS) if (folder / LIMITS).exists() else {}
-    how = [name for name, key in NAMES.items() if says.get(key)]
-    if len(how) != 1:
-        raise Problem(f"{folder / POOL} asks for another pooling than {', '.join(POOLINGS)}: it cannot be honoured")
-    unit = any(str(module.get("type")).endswith("Normalize") for module in read(folder / MODULES))
-    files = {name: (folder / name).read_bytes() for name in DECLARED if (folder / name).exists()}
-    return Pooling(how[0], unit, limits.get("max_seq_length") or LONGEST, files)
-
-
-def read(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise Problem(f"{path} cannot be read ({error}). Fetch it again.") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,9 @@ from regard.models.published import Published
 from regard.rows import Rows, Tokens
 from regard.tasks.device import moved
 from regard.tasks.mix import LEARNED, NAME, Mix, stacked
-from regard.tasks.pooling import MEAN, Pooling, declared
+from regard.tasks.pooling import MEAN, Choice, Pooling
+from regard.tasks.sentence_folder import encoder_folder, load_pooling, pooling_files, tell_lower_case
+from regard.tasks.vocabulary_size import check_vocabulary_size
 from regard.text.published import load_tokenizer
 from regard.text.spelled import Spelled
 from regard.text.tokenizer import SETTINGS, Tokenizer
@@ -38,7 +40,6 @@ CACHED = 1024
 PORTION = 2048  # texts that are cut into pieces while a GPU reads those before them
 SAMPLE = 1000  # inputs whose unknown tokens are counted
 LONGEST = "model_max_length"  # what everyone's tokenizer_config.json calls the most pieces that are read
-Choice = Callable[[list[Tensor]], Tensor]  # of the layers, what was embedded first: (N, W) or wider
 CHOICES: dict[str, Choice] = {
     "first": lambda layers: layers[0],
     "last": lambda layers: layers[-1],
@@ -81,21 +82,30 @@ class Reader:
     @classmethod
     def load(cls, folder: str | Path, device: torch.device | str | None = None) -> Reader:
         folder = Path(folder)
-        published = load_published(folder)
-        tokenizer = load_tokenizer(folder)
+        pooling, encoder = load_pooling(folder), encoder_folder(folder)
+        published = load_published(encoder)
+        tokenizer = load_tokenizer(encoder)
+        tokenizer = tokenizer.lower_cased() if pooling.lowercase else tokenizer
         rows = published.model.encoder.config.embedding.vocab
-        if tokenizer.size > rows:
-            raise Problem(
-                f"{folder}: the tokenizer has {tokenizer.size} pieces and the model was made for {rows}: "
-                "it belongs to another model"
-            )
+        check_vocabulary_size(folder, tokenizer.size, rows, published.theirs)
         moved(published.model, device)
-        return cls(published, tokenizer, declared(folder))
+        return cls(published, tokenizer, pooling)
 
     def save(self, folder: str | Path, card: str = "") -> None:
         """Write the folder that we and others read; a card is its README."""
-        files = {**self.published.files(), **self.tokenizer.files(), **self.pooling.files}
+        modules = self.pooling.files
+        if modules and self.tokenizer.lower_cases:
+            modules = tell_lower_case(modules)
+        files = {**self.published.files(), **self.tokenizer.files(), **modules}
         save_files(Path(folder), files | ({"README.md": card.encode()} if card else {}))
+
+    def with_pooling(self, how: str, normalize: bool = False) -> Reader:
+        """The same model with a pooling by name, such as mean or mean+max; saved, it is a folder that
+        sentence-transformers opens."""
+        width, pooling = self.model.encoder.config.width, Pooling(how, normalize, self.longest)
+        return type(self)(
+            self.published, self.tokenizer, replace(pooling, files=pooling_files(pooling, width, self.longest))
+        )
 
     @property
     def tells(self) -> bool:
@@ -107,22 +117,41 @@ class Reader:
         return next(self.model.parameters()).device
 
     def embed(
-        self, texts: Sequence[str], *, layers: str | Choice = "last", pooling: Pooling | None = None
+        self,
+        texts: Sequence[str],
+        *,
+        layers: str | Choice | None = None,
+        pooling: Pooling | None = None,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
     ) -> np.ndarray:  # (texts, W)
-        """One vector a text, in the order of the texts."""
+        """One vector a text, in the order of the texts; by default from the layers, with the pooling and behind the
+        prompt that the model's folder declares."""
+        before = self.pooling.prompts.choose(prompt, prompt_name)
+        texts = [before + text for text in texts] if before else texts
+        layers = layers or (pooling or self.pooling).layers or "last"
         pooling = pooling or self.pooling
+        skipped = self.prompt_length(before) if before and pooling.excludes_prompt else None
         order: list[int] = []
-        parts = [torch.zeros(0, self.model.encoder.config.width)] * (not texts)
+        parts = [torch.zeros(0, pooling.output_width(self.model.encoder.config.width))] * (not texts)
         on_gpu = self.device.type == "cuda"
         portion = PORTION if on_gpu else max(len(texts), 1)
         for first in range(0, len(texts), portion):
             framed = Framed.alone(self.rows_alone(texts[first : first + portion]))
             for numbers, states, rows in self.states(framed, layers):
                 order += [first + number for number in numbers]
-                parts.append(pooling(states, rows).float().to("cpu", non_blocking=True))  # it is not waited for
+                prompts = None if skipped is None else torch.full((len(rows),), skipped, device=states.device)  # (B,)
+                parts.append(
+                    pooling(states, rows, prompts).float().to("cpu", non_blocking=True)
+                )  # it is not waited for
         if on_gpu:
             torch.cuda.synchronize(self.device)
         return torch.cat(parts).numpy()[np.argsort(order)]
+
+    def prompt_length(self, prompt: str) -> int:
+        """How many tokens at the beginning of a row are of the prompt, the special ones before it counted."""
+        ids, _ = self.row(prompt)
+        return len(ids) - (ids[-1:] != [] and ids[-1] in self.tokenizer.specials)
 
     def embed_words(self, sentences: Sequence[Sequence[str]], *, layers: str | Choice = "last") -> list[np.ndarray]:
         """Of sentences cut into words, a vector for each word: that of its first piece; zeros for a word without

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from regard.models.published_translator import PublishedTranslator
 from regard.models.t5 import T5, new
 from regard.rows import Tokens
 from regard.tasks.device import moved, settled
+from regard.tasks.vocabulary_size import check_vocabulary_size
 from regard.text.published import load_pair
 from regard.text.tokenizer import FILE, Tokenizer
 from regard.text.vocabulary import Vocabulary
@@ -100,7 +101,7 @@ class Translator:
         published = load_published_translator(folder)
         source, target = load_pair(folder)
         sides = (f"{folder}: the source's side", source), (f"{folder}: the target's side", target)
-        check_sizes(published.model, *sides, spare=isinstance(published.model, T5))
+        check_sizes(published.model, *sides, padded=published.theirs if isinstance(published.model, T5) else None)
         published.check_ids(target.begin, target.end, folder)
         return cls(moved(published.model, device), source, target, published)
 
@@ -206,12 +207,14 @@ def never_written(published: PublishedTranslator, target: Vocabulary) -> tuple[i
     return tuple(nothing) if published.writes_padding else (target.begin, *nothing)
 
 
-def check_sizes(model: Any, *sides: tuple[object, Vocabulary], spare: bool = False) -> None:
+def check_sizes(model: Any, *sides: tuple[object, Vocabulary], padded: Mapping[str, Any] | None = None) -> None:
     """Whether the vocabularies of source and target, each with where it lies, are the model's.  T5's tables are a
-    little longer than they need be."""
+    little longer than they need be: `padded` is its config.json."""
     vocab = model.config.embedding.vocab
     for (place, side), size in zip(sides, (vocab, model.config.target_vocab or vocab), strict=True):
-        if side.size > size or (side.size < size and not spare):
+        if padded is not None:
+            check_vocabulary_size(place, side.size, size, padded)
+        elif side.size != size:
             raise Problem(
                 f"{place} has {side.size} pieces and the model was made for {size}: it belongs to another model"
             )

@@ -14,7 +14,7 @@ from unicodedata import category
 
 import numpy as np
 import tokenizers
-from tokenizers import decoders, processors
+from tokenizers import decoders, normalizers, processors
 
 from regard.errors import Problem, UsageProblem
 from regard.text.files import read_text
@@ -170,6 +170,19 @@ class Tokenizer(Vocabulary):
         inner.post_processor = framed(inner, single, pair)
         return Tokenizer.from_json(inner.to_str(pretty=True), settings=self._settings)
 
+    @property
+    def lower_cases(self) -> bool:
+        """Whether making text lower case is a step of its normalizer."""
+        return any(isinstance(step, normalizers.Lowercase) for step in normalizer_steps(self._inner))
+
+    def lower_cased(self) -> Tokenizer:
+        """The same vocabulary, for text that is made lower case first; itself where its own rules do that."""
+        if self.lower_cases:
+            return self
+        inner = tokenizers.Tokenizer.from_str(self._text)
+        inner.normalizer = normalizers.Sequence([normalizers.Lowercase(), *normalizer_steps(inner)])
+        return Tokenizer.from_json(inner.to_str(pretty=True), settings=self._settings)
+
     def decode(self, ids: Sequence[int]) -> str:
         self.check(ids)
         return self._inner.decode([id for id in ids if id not in self._silent], skip_special_tokens=False)
@@ -204,6 +217,12 @@ class Tokenizer(Vocabulary):
     def _only_text(self, ids: list[int], silent: set[int]) -> list[int]:
         """Where a special token is a word or piece like others, a text can still spell it: then it is unknown."""
         return ids if silent.isdisjoint(ids) else [self.unknown if id in silent else id for id in ids]
+
+
+def normalizer_steps(inner: tokenizers.Tokenizer) -> list[normalizers.Normalizer]:
+    rules = inner.normalizer
+    steps: Any = rules if isinstance(rules, normalizers.Sequence) else [rules] if rules else []  # it has no types
+    return list(steps)
 
 
 def _continues(piece: str) -> bool:

@@ -71,8 +71,8 @@ class Terms:
 
 
 def differences(before: dict[str, Any], now: dict[str, Any], place: str = "") -> list[str]:
-    """Each setting that differs and may not, in words.  One that the version before did not know was off: a setting that
-    is added later has a default that is empty, and changes nothing."""
+    """Each setting that differs and may not, in words.  One that an earlier version did not know was off: the default of
+    a setting that is added later is empty."""
     found = []
     for name in sorted((before.keys() | now.keys()) - SAFE):
         old, new = before.get(name), now.get(name)

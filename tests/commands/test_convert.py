@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from regard.checkpoints.files import check_folder, load_tensors
 from regard.commands.convert import convert
@@ -53,6 +55,99 @@ def test_a_folder_is_converted_with_its_vocabulary(folder, tmp_path):
     assert {path.name for path in out.iterdir()} == written
     assert (out / "config.json").read_bytes() == CONFIG and (out / "vocab.txt").read_text() == "vocab.txt"
     assert torch.equal(load_tensors(out / "model.safetensors")["a"], TABLE)
+
+
+def sentence_folder(folder: Path) -> dict[str, bytes]:
+    """Make a sentence-transformers folder of it, with a pickled Dense; its files that are data."""
+    modules = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Dense", "Dense"), ("3_LayerNorm", "LayerNorm")]
+    listed = [{"path": path, "type": f"sentence_transformers.models.{name}"} for path, name in modules]
+    texts = {
+        "modules.json": json.dumps(listed), "1_Pooling/config.json": '{"pooling_mode": "cls"}',
+        "2_Dense/config.json": "{}", "3_LayerNorm/config.json": "{}", "sentence_bert_config.json": "{}",
+        "config_sentence_transformers.json": "{}", "preprocessor_config.json": "{}", "spiece.model": "pieces",
+        "README.md": "a card", "LICENSE": "a licence", "vocab.txt": "a\nb", "more/words.txt": "a",
+    }  # fmt: skip
+    for name, text in texts.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    torch.save({"linear.weight": TABLE}, folder / "2_Dense" / "pytorch_model.bin")
+    save_file({"norm.weight": TABLE}, folder / "3_LayerNorm" / "model.safetensors")
+    return {name: text.encode() for name, text in texts.items()}
+
+
+@pytest.mark.parametrize("root", ["pickled", "safetensors"])
+def test_all_that_is_data_is_kept_and_the_rest_is_listed(folder, tmp_path, capsys, root):
+    data = sentence_folder(folder)
+    if root == "pickled":
+        torch.save({"a": TABLE}, folder / "pytorch_model.bin")
+    else:
+        save_file({"a": TABLE}, folder / "model.safetensors")
+    torch.save({"seed": 3}, folder / "training_args.bin")
+    for name in ("modeling.py", "2_Dense/dense.py", "tf_model.h5", "onnx_model.onnx", "strange.thing"):
+        (folder / name).write_text("os.system('touch hacked')")
+    (tmp_path / "secret.txt").write_text("secret")
+    (folder / "linked.txt").symlink_to(tmp_path / "secret.txt")
+    (folder / "linked").symlink_to(tmp_path)
+    os.mkfifo(folder / "pipe.json")
+    out = convert(folder, tmp_path / "out")
+    check_folder(out)
+    for name, content in data.items():
+        assert (out / name).read_bytes() == content
+    assert torch.equal(load_tensors(out / "model.safetensors")["a"], TABLE)
+    assert torch.equal(load_tensors(out / "2_Dense/model.safetensors")["linear.weight"], TABLE)
+    assert torch.equal(load_tensors(out / "3_LayerNorm/model.safetensors")["norm.weight"], TABLE)
+    written = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
+    weights = {"model.safetensors", "2_Dense/model.safetensors", "3_LayerNorm/model.safetensors"}
+    assert written == {*data, *weights, "config.json", "manifest.json"}
+    assert capsys.readouterr().err.splitlines() == [
+        "left out: 2_Dense/dense.py (code)",
+        "left out: linked (a link out of the folder)",
+        "left out: linked.txt (a link out of the folder)",
+        "left out: modeling.py (code)",
+        "left out: onnx_model.onnx (weights of another framework)",
+        "left out: pipe.json (no regular file)",
+        "left out: strange.thing (not known to be data)",
+        "left out: tf_model.h5 (weights of another framework)",
+        "left out: training_args.bin (a pickle)",
+    ]
+
+
+def test_a_folder_of_safetensors_alone_needs_no_conversion(folder, tmp_path):
+    sentence_folder(folder)
+    (folder / "2_Dense" / "pytorch_model.bin").unlink()
+    save_file({"a": TABLE}, folder / "model.safetensors")
+    with pytest.raises(Problem, match="safetensors need no conversion"):
+        convert(folder, tmp_path / "out")
+
+
+def test_the_hubs_links_to_its_own_blobs_are_files_of_the_folder(tmp_path):
+    blobs, snapshot = tmp_path / "models--a" / "blobs", tmp_path / "models--a" / "snapshots" / "abc"
+    blobs.mkdir(parents=True)
+    snapshot.mkdir(parents=True)
+    torch.save({"a": TABLE}, blobs / "1")
+    (blobs / "2").write_bytes(CONFIG)
+    (blobs / "3").write_text("a")
+    for blob, name in (("1", "pytorch_model.bin"), ("2", "config.json"), ("3", "vocab.txt")):
+        (snapshot / name).symlink_to(Path("../../blobs") / blob)
+    out = convert(snapshot, tmp_path / "out")
+    assert {path.name for path in out.iterdir()} == {"config.json", "manifest.json", "model.safetensors", "vocab.txt"}
+
+
+def test_a_modules_path_stays_in_the_folder(folder, tmp_path):
+    torch.save({"a": TABLE}, folder / "pytorch_model.bin")
+    (folder / "modules.json").write_text('[{"path": "", "type": "a"}, {"path": "../elsewhere", "type": "b"}]')
+    with pytest.raises(Problem, match=r"'\.\./elsewhere', which leads out of the folder"):
+        convert(folder, tmp_path / "out")
+
+
+def test_only_the_vocabulary_is_taken_from_beside_a_lone_file_of_weights(folder, tmp_path):
+    weights = tmp_path / "downloads"
+    weights.mkdir()
+    torch.save({"a": TABLE}, weights / "model.pt")
+    for name in ("vocab.txt", "diary.txt", "accounts.json"):
+        (weights / name).write_text("mine")
+    out = convert(weights / "model.pt", tmp_path / "out", config=folder / "config.json")
+    assert {path.name for path in out.iterdir()} == {"config.json", "manifest.json", "model.safetensors", "vocab.txt"}
 
 
 def test_a_file_is_converted_with_a_config_and_vocabulary_from_elsewhere(folder, tmp_path):

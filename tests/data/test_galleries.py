@@ -216,6 +216,19 @@ def test_pictures_are_prepared_as_the_reference_does(tmp_path, kind, settings):
     assert ours.files()[FILE] == (tmp_path / FILE).read_bytes()
 
 
+def test_pictures_of_a_processor_with_several_parts(tmp_path):
+    settings = {"size": {"height": 9, "width": 7}, "image_mean": [0.1, 0.2, 0.3], "image_std": [0.3, 0.2, 0.1]}
+    (tmp_path / "processor_config.json").write_text(json.dumps({"image_processor": settings, "other": 1}))
+    ours = Preprocessor.load(tmp_path, 224, 3)
+    assert (ours.fixed, ours.mean, ours.spread) == ((9, 7), (0.1, 0.2, 0.3), (0.3, 0.2, 0.1))
+    assert ours.files() == {"processor_config.json": (tmp_path / "processor_config.json").read_bytes()}
+    transformers = pytest.importorskip("transformers", reason="Hugging Face transformers is not installed")
+    image = picture(20)
+    theirs = transformers.ViTImageProcessorPil.from_pretrained(tmp_path)(image, return_tensors="pt").pixel_values[0]
+    found = ours.normal(ours.scaled(torch.tensor(ours.fitted(np.asarray(image)))))
+    torch.testing.assert_close(found, theirs, atol=1e-6, rtol=0)
+
+
 def test_what_is_written_is_read_alike_by_the_reference(tmp_path):
     transformers = pytest.importorskip("transformers", reason="the reference library is not installed")
     ours = Preprocessor.square(12)

@@ -131,6 +131,55 @@ def test_examples_are_normed_and_have_their_letters(folder):
     assert abs(second.mean()) < 1e-5 and abs(second.std() - 1) < 1e-3
 
 
+def recordings(count: int = 4) -> list[np.ndarray]:
+    """Real ones, at 8,000 samples a second."""
+    data = Path(os.environ.get("REGARD_DATA", "")) / "fsdd"
+    archive = next(iter(sorted(data.glob("*.tar*"))), None) if os.environ.get("REGARD_DATA") else None
+    if archive is None:
+        pytest.skip("the recordings of fsdd are not there: set REGARD_DATA")
+    with tarfile.open(archive) as packed:
+        names = [name for name in packed.getnames() if name.endswith(".wav")][:count]
+        waves = [packed.extractfile(name).read() for name in names]
+    return [np.frombuffer(wave[44:], "<i2").astype(np.float32) / 2**15 for wave in waves]
+
+
+@pytest.mark.parametrize("norm", [True, False])
+def test_recordings_are_heard_as_transformers_hears_them(tmp_path, norm):
+    transformers = pytest.importorskip("transformers", reason="Hugging Face transformers is not installed")
+    (tmp_path / "v.json").write_text(json.dumps({"<pad>": 0, "<s>": 1, "</s>": 2, "<unk>": 3, "|": 4, "a": 5}))
+    extractor = transformers.Wav2Vec2FeatureExtractor(do_normalize=norm, sampling_rate=8000)
+    tokenizer = transformers.Wav2Vec2CTCTokenizer(str(tmp_path / "v.json"))
+    folder = tmp_path / "saved"
+    transformers.Wav2Vec2Processor(feature_extractor=extractor, tokenizer=tokenizer).save_pretrained(folder)
+    ears = Ears.load(folder)
+    assert (ears.rate, ears.norm) == (8000, norm)
+    for wave in recordings():
+        [theirs] = extractor(wave, sampling_rate=8000).input_values
+        assert np.allclose(ears.ready(wave, 0), theirs, atol=1e-5)
+    assert ears.files().items() <= {path.name: path.read_bytes() for path in folder.iterdir()}.items()
+
+
+def test_ears_of_a_processor_with_several_parts(tmp_path):
+    parts = {
+        "feature_extractor": {"sampling_rate": 8000, "do_normalize": False},
+        "processor_class": "Wav2Vec2Processor",
+    }
+    (tmp_path / "processor_config.json").write_text(json.dumps(parts))
+    ears = Ears.load(tmp_path)
+    assert (ears.rate, ears.norm) == (8000, False)
+    assert ears.files() == {"processor_config.json": (tmp_path / "processor_config.json").read_bytes()}
+    (tmp_path / "preprocessor_config.json").write_text('{"sampling_rate": 16000}')  # a nested part comes first
+    assert Ears.load(tmp_path).rate == 8000
+    assert Ears.load(tmp_path).files().keys() == {"processor_config.json", "preprocessor_config.json"}
+    (tmp_path / "processor_config.json").write_text(
+        '{"processor_class": "Wav2Vec2Processor"}'
+    )  # as transformers 4 wrote
+    assert Ears.load(tmp_path).rate == 16000
+    (tmp_path / "processor_config.json").write_text("{")
+    with pytest.raises(Problem, match=r"processor_config\.json cannot be used"):
+        Ears.load(tmp_path)
+
+
 def test_ears_as_others_write_them(tmp_path):
     said = {"sampling_rate": 8000, "do_normalize": False, "note": "kept"}
     (tmp_path / "preprocessor_config.json").write_text(json.dumps(said, indent=3))

@@ -18,6 +18,7 @@ from regard.commands.load import load
 from regard.commands.predict import classify
 from regard.decoding.decoder import Ends, prompted
 from regard.decoding.sample import sample
+from regard.errors import Problem
 from regard.models.encoder import begin
 from regard.models.folder import load_published
 from regard.rows import Tokens
@@ -130,6 +131,11 @@ def test_molecules_are_easy_or_hard_to_make(tmp_path):
     shape = shutil.copytree(source / "hf_text", tmp_path / "shape") / "config.json"
     config = json.loads(shape.read_text())
     shape.write_text(json.dumps(config | {"id2label": {"0": "easy", "1": "hard"}}))  # which only a pickle there says
+    folder = convert(source, tmp_path / "converted", strip="model.model.", config=shape)
+    with pytest.raises(Problem, match=r"593 tokens .* 30522 rows: .*\"regard_unused_rows\": 29929"):
+        load(folder, "cpu")  # it has ELECTRA's table and a tokenizer of molecules, as another model's would be
+    shutil.rmtree(folder)
+    shape.write_text(json.dumps(json.loads(shape.read_text()) | {"regard_unused_rows": 29929}))
     folder = convert(source, tmp_path / "converted", strip="model.model.", config=shape)
     easy, hard = classify(folder, [ASPIRIN, TAXOL], "cpu")
     assert (easy.label, hard.label) == ("easy", "hard")
