@@ -71,8 +71,8 @@ class Terms:
 
 
 def differences(before: dict[str, Any], now: dict[str, Any], place: str = "") -> list[str]:
-    """Each setting that differs and may not, in words.  One that an earlier version did not know was off: the default of
-    a setting that is added later is empty."""
+    """Each setting that differs and may not, in words.  One that an earlier version did not know was off: what is
+    added later has an empty default."""
     found = []
     for name in sorted((before.keys() | now.keys()) - SAFE):
         old, new = before.get(name), now.get(name)
