@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 INDEX, WHOLE = "pytorch_model.bin.index.json", "pytorch_model.bin"
 VOCABULARY = (
     "vocab.txt", "vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-    "added_tokens.json", "target_vocab.json", "spiece.model", "*.spm", "generation_config.json",
+    "added_tokens.json", "target_vocab.json", "spiece.model", "sentencepiece.bpe.model", "*.spm",
+    "generation_config.json",
 )  # fmt: skip
 
 

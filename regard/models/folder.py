@@ -24,7 +24,7 @@ from regard.checkpoints.files import (
     write_folder,
 )
 from regard.checkpoints.weights import check_weights, set_weights, weights_of
-from regard.config import did_you_mean, from_dict, to_dict
+from regard.config import from_dict, to_dict
 from regard.errors import Problem, UsageProblem
 from regard.models import FAMILIES, PUBLISHED, PUBLISHED_TRANSLATORS
 from regard.models.published import Published
@@ -71,8 +71,7 @@ def load_published(folder: Path) -> Published:
     checked_folder(folder)
     named, settings = read_json(folder / CONFIG)
     if named and named not in PUBLISHED:
-        known = did_you_mean(named, KNOWN)
-        raise Problem(f"{folder / CONFIG}: no encoder's family is called {named!r}; {known}")
+        raise unknown_family(folder / CONFIG, named)
     tensors, faults = load_weights(folder), []
     for family in [named] if named else PUBLISHED:  # the oldest configs do not say what they are of: the names do
         try:
@@ -128,8 +127,14 @@ def read_config(path: Path) -> tuple[type, type, dict[str, Any]]:
     if not family:
         raise Problem(f"{path} names no model_type; there are: {', '.join(FAMILIES)}")
     if family not in FAMILIES:
-        raise Problem(f"{path}: no family is called {family!r}; {did_you_mean(family, KNOWN)}")
+        raise unknown_family(path, family)
     return *FAMILIES[family], settings
+
+
+def unknown_family(path: Path, named: str) -> Problem:
+    """No near name is suggested: albert is near to camembert, and another network."""
+    known = ", ".join(KNOWN)
+    return Problem(f"{path}: the model_type is {named!r}, which is not among the families there are: {known}")
 
 
 def read_json(path: Path) -> tuple[str, dict[str, Any]]:
