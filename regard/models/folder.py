@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from regard.checkpoints.files import (
     load_weights,
     write_folder,
 )
+from regard.checkpoints.fit import leave_out
 from regard.checkpoints.weights import check_weights, set_weights, weights_of
 from regard.config import from_dict, to_dict
 from regard.errors import Problem, UsageProblem
@@ -66,13 +67,14 @@ def checked_folder(folder: Path) -> None:
         check_folder(folder)
 
 
-def load_published(folder: Path) -> Published:
-    """The encoder of a folder that we or others wrote, with the heads it carries; every tensor accounted for."""
+def load_published(folder: Path, ignore: Sequence[str] = ()) -> Published:
+    """The encoder of a folder that we or others wrote, with the heads it carries; every tensor accounted for, but for
+    those that are ignored, whose names match one of these patterns."""
     checked_folder(folder)
     named, settings = read_json(folder / CONFIG)
     if named and named not in PUBLISHED:
         raise unknown_family(folder / CONFIG, named)
-    tensors, faults = load_weights(folder), []
+    tensors, faults = leave_out(load_weights(folder), ignore, folder), []
     for family in [named] if named else PUBLISHED:  # the oldest configs do not say what they are of: the names do
         try:
             return PUBLISHED[family].load({"model_type": family, **settings}, tensors, folder)
@@ -87,23 +89,24 @@ def is_published_translator(folder: Path) -> bool:
     return (folder / CONFIG).is_file() and read_json(folder / CONFIG)[0] in PUBLISHED_TRANSLATORS
 
 
-def load_published_translator(folder: Path) -> PublishedTranslator:
+def load_published_translator(folder: Path, ignore: Sequence[str] = ()) -> PublishedTranslator:
     """The translator of a folder in the form others know; every tensor accounted for."""
     checked_folder(folder)
     family, settings = read_json(folder / CONFIG)
     generation = read_json(folder / GENERATION)[1] if (folder / GENERATION).is_file() else {}
     try:
         theirs = {"model_type": family, **settings}
-        return PUBLISHED_TRANSLATORS[family](theirs, generation, load_weights(folder), folder)
+        tensors = leave_out(load_weights(folder), ignore, folder)
+        return PUBLISHED_TRANSLATORS[family](theirs, generation, tensors, folder)
     except UsageProblem as problem:
         raise Problem(f"{folder / CONFIG}: {problem}") from None
 
 
-def load_model(folder: Path) -> nn.Module:
+def load_model(folder: Path, ignore: Sequence[str] = ()) -> nn.Module:
     """The model of a folder of ours, ready for use; every tensor accounted for."""
     checked_folder(folder)
     outline = outlined(folder / CONFIG)
-    tensors = load_tensors(folder / WEIGHTS)
+    tensors = leave_out(load_tensors(folder / WEIGHTS), ignore, folder)
     check_weights(outline, tensors, folder / WEIGHTS)
     model = type(outline)(outline.config)
     set_weights(model, tensors, folder / WEIGHTS)

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.checkpoints.files import Content
+from regard.checkpoints.fit import Fit
 from regard.checkpoints.rules import Rules
 from regard.checkpoints.settings import OwnSettings, Settings
 from regard.checkpoints.weights import check_weights, set_weights, weights_of
@@ -202,8 +203,29 @@ class EncoderFamily:
                     check_weights(layout.make(config, outputs_of(tensors)), ours, place)
                 return layout, ours
             except Problem as problem:
-                faults.append(problem)
-        raise faults[0]
+                faults.append((layout, problem))
+        raise self.misfit(config, tensors, faults, place)
+
+    def misfit(
+        self, config: Any, tensors: Mapping[str, Tensor], faults: list[tuple[Layout, Problem]], place: Path
+    ) -> Problem:
+        """What is wrong with a file that fits no layout, by the layout that it fits best."""
+        closest: tuple[Layout, Problem, Fit] | None = None
+        counted = [(len(layout.rules.load_known(tensors)[1]), layout, problem) for layout, problem in faults]
+        for fewest, layout, problem in sorted(counted, key=lambda fault: fault[0]):
+            if closest and fewest >= closest[2].faults:  # those that follow have no fewer faults
+                break
+            try:
+                with torch.device("meta"):
+                    fit = Fit.of(layout.make(config, outputs_of(tensors)), layout.rules, tensors)
+            except Problem:  # it is the config that is wrong
+                return problem
+            if closest is None or fit.faults < closest[2].faults:
+                closest = layout, problem, fit
+        if closest is None or not closest[2].faults:
+            return closest[1] if closest else faults[0][1]
+        layout, _, fit = closest
+        return Problem(f"{place}: its tensors fit no model of this family; {layout.architecture} fits best: {fit}")
 
 
 @dataclass(frozen=True)

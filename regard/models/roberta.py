@@ -7,7 +7,7 @@ from dataclasses import replace
 from regard.checkpoints.settings import Settings
 from regard.models.bert import BODY, EPSILON, SETTINGS, bert, pooled
 from regard.models.encoder import EncoderConfig
-from regard.models.published import EncoderFamily, HeadNames, WordHeadNames
+from regard.models.published import EncoderFamily, HeadNames, SomeHeadNames, WordHeadNames
 
 
 def roberta(layers=12, width=768, heads=12, vocab=50265, epsilon=1e-5) -> EncoderConfig:
@@ -37,7 +37,7 @@ def roberta_family(name: str, prefix: str = "roberta.") -> EncoderFamily:
         "gelu",
     )
     first = HeadNames("classify", "classifier.out_proj", "classifier.dense", "tanh", pool="first")
-    heads = {
+    heads: dict[str, SomeHeadNames] = {
         "Model": pooled("pool", prefix=""),
         "ForMaskedLM": words,
         "ForSequenceClassification": first,

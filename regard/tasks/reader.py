@@ -76,9 +76,11 @@ class Reader:
         self.longest = min(longest_row(self.model), pooling.longest)
 
     @classmethod
-    def load(cls, folder: str | Path, device: torch.device | str | None = None) -> Reader:
+    def load(
+        cls, folder: str | Path, device: torch.device | str | None = None, ignore: Sequence[str] = ()
+    ) -> Reader:
         folder = Path(folder)
-        published = load_published(folder)
+        published = load_published(folder, ignore)
         tokenizer = load_tokenizer(folder)
         rows = published.model.encoder.config.embedding.vocab
         if tokenizer.size > rows:

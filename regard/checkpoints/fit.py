@@ -1,0 +1,60 @@
+"""How the tensors of a file differ from those of a model: which are too many, missing, or of another shape; and which
+are left out by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from torch import Tensor, nn
+
+from regard.checkpoints.rules import LEAVE_OUT, Rules
+from regard.checkpoints.weights import weights_of
+from regard.errors import UsageProblem
+
+SHOWN_NAMES = 6  # of each kind of fault
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The faults of a file that was read by one layout, by the names in the file."""
+
+    extra: tuple[str, ...]
+    missing: tuple[str, ...]
+    misshapen: tuple[str, ...]
+
+    @classmethod
+    def of(cls, module: nn.Module, rules: Rules, tensors: Mapping[str, Tensor]) -> Fit:
+        own = weights_of(module)
+        known, extra = rules.load_known(tensors)
+        extra += {name: None for ours, (name, _) in known.items() if ours not in own}
+        missing = rules.their_names(ours for ours in own if ours not in known)
+        shapes = [(known[ours], own[ours]) for ours in own if ours in known]
+        misshapen = [
+            f"{name} is {list(there.shape)} {there.dtype}, here {list(here.shape)} {here.dtype}"
+            for (name, there), here in shapes
+            if there.shape != here.shape or there.dtype.is_floating_point != here.dtype.is_floating_point
+        ]
+        return cls(tuple(sorted(extra)), tuple(missing), tuple(misshapen))
+
+    @property
+    def faults(self) -> int:
+        return len(self.extra) + len(self.missing) + len(self.misshapen)
+
+    def __str__(self) -> str:
+        kinds = {"too many": self.extra, "missing": self.missing, "of another shape": self.misshapen}
+        told = [f"{kind} ({len(names)}): {shown(names)}." for kind, names in kinds.items() if names]
+        return " ".join([*told, *[LEAVE_OUT] * bool(self.extra)])
+
+
+def shown(names: Sequence[str]) -> str:
+    return ", ".join(names[:SHOWN_NAMES]) + (", ..." if len(names) > SHOWN_NAMES else "")
+
+
+def leave_out(tensors: Mapping[str, Tensor], patterns: Sequence[str], place: object) -> dict[str, Tensor]:
+    """The tensors whose names match none of these patterns, such as `lm_head.*`."""
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in tensors):
+            raise UsageProblem(f"{place}: no tensor's name matches {pattern!r}; there are: {shown(list(tensors))}")
+    return {name: t for name, t in tensors.items() if not any(fnmatchcase(name, pattern) for pattern in patterns)}
