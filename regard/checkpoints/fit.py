@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.checkpoints.rules import LEAVE_OUT, Rules
-from regard.checkpoints.weights import weights_of
 from regard.errors import UsageProblem
 
 SHOWN_NAMES = 6  # of each kind of fault
@@ -18,32 +17,34 @@ SHOWN_NAMES = 6  # of each kind of fault
 
 @dataclass(frozen=True)
 class Fit:
-    """The faults of a file that was read by one layout, by the names in the file."""
+    """The faults of a file that was read by one layout, told by the names in the file."""
 
     extra: tuple[str, ...]
-    missing: tuple[str, ...]
+    missing: tuple[str, ...]  # by our names
     misshapen: tuple[str, ...]
+    rules: Rules
 
     @classmethod
-    def of(cls, module: nn.Module, rules: Rules, tensors: Mapping[str, Tensor]) -> Fit:
-        own = weights_of(module)
+    def of(cls, own: Mapping[str, Tensor], rules: Rules, tensors: Mapping[str, Tensor]) -> Fit:
+        """Of a model's own tensors, and those of a file."""
         known, extra = rules.load_known(tensors)
         extra += {name: None for ours, (name, _) in known.items() if ours not in own}
-        missing = rules.their_names(ours for ours in own if ours not in known)
+        missing = tuple(ours for ours in own if ours not in known)
         shapes = [(known[ours], own[ours]) for ours in own if ours in known]
         misshapen = [
             f"{name} is {list(there.shape)} {there.dtype}, here {list(here.shape)} {here.dtype}"
             for (name, there), here in shapes
             if there.shape != here.shape or there.dtype.is_floating_point != here.dtype.is_floating_point
         ]
-        return cls(tuple(sorted(extra)), tuple(missing), tuple(misshapen))
+        return cls(tuple(sorted(extra)), missing, tuple(misshapen), rules)
 
     @property
     def faults(self) -> int:
         return len(self.extra) + len(self.missing) + len(self.misshapen)
 
     def __str__(self) -> str:
-        kinds = {"too many": self.extra, "missing": self.missing, "of another shape": self.misshapen}
+        missing = self.rules.their_names(self.missing)
+        kinds = {"too many": self.extra, "missing": missing, "of another shape": self.misshapen}
         told = [f"{kind} ({len(names)}): {shown(names)}." for kind, names in kinds.items() if names]
         return " ".join([*told, *[LEAVE_OUT] * bool(self.extra)])
 
