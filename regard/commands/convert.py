@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,15 +20,24 @@ VOCABULARY = (
 )  # fmt: skip
 
 
-def convert(source: str | Path, out: str | Path, *, strip: str = "", config: str | Path | None = None) -> Path:
+def convert(
+    source: str | Path,
+    out: str | Path,
+    *,
+    strip: str = "",
+    config: str | Path | None = None,
+    ignore: Sequence[str] = (),
+) -> Path:
     """Write a new folder with the weights of a pickled file, or of a folder or a name on the hub that holds one, as
-    safetensors.
+    safetensors; or of an ELMo in its authors' form (options.json, HDF5).
 
-    Names lose the prefix `strip`.  What tells the model's shape and vocabulary is taken from beside the weights,
-    and from beside `config` where that is given.
+    Names lose the prefix `strip`; then those that match a pattern of `ignore` are left out.  What tells the model's
+    shape and vocabulary is taken from beside the weights, and from beside `config` where that is given.
     """
     from regard.checkpoints.files import WEIGHTS, write_folder
+    from regard.checkpoints.fit import leave_out
     from regard.checkpoints.hub import fetched
+    from regard.commands.convert_elmo import convert_elmo, elmo_weights_in
     from regard.models.folder import CONFIG
     from regard.text.files import read_bytes, read_object
 
@@ -36,6 +45,8 @@ def convert(source: str | Path, out: str | Path, *, strip: str = "", config: str
     if out.exists():
         raise Problem(f"{out} exists already and would be overwritten. Remove it, or choose another folder.")
     source = Path(source) if Path(source).exists() else fetched(str(source), pickled=True)
+    if weights := elmo_weights_in(source):
+        return convert_elmo(weights, out, options=Path(config) if config else None, ignore=ignore)
     folder = source if source.is_dir() else source.parent
     shape = Path(config) if config else folder / CONFIG
     if not shape.is_file():
@@ -43,14 +54,20 @@ def convert(source: str | Path, out: str | Path, *, strip: str = "", config: str
     read_object(shape)  # or it is no config
     beside = chain.from_iterable(place.glob(name) for place in (shape.parent, folder) for name in VOCABULARY)
     copied = {path.name: read_bytes(path) for path in beside}
-    tensors = stripped(read_weights(source), strip, source)
+    tensors = leave_out(stripped(read_weights(source, changed=bool(strip or ignore)), strip, source), ignore, source)
     write_folder(out, {CONFIG: read_bytes(shape), WEIGHTS: tensors, **copied})
     return out
 
 
-def read_weights(source: Path) -> dict[str, Tensor]:
+def read_weights(source: Path, changed: bool = False) -> dict[str, Tensor]:
+    """Pickled weights; or, where names or tensors are to be `changed`, those of safetensors too."""
+    from regard.checkpoints.files import WEIGHTS, load_tensors, load_weights
     from regard.checkpoints.pickled import read_pickled
 
+    if changed and source.suffix == ".safetensors":
+        return load_tensors(source)
+    if changed and any((source / name).is_file() for name in (WEIGHTS, f"{WEIGHTS}.index.json")):
+        return load_weights(source)
     if (source / INDEX).is_file():
         return read_shards(source)
     return read_pickled(pickled_in(source) if source.is_dir() else source)

@@ -25,6 +25,7 @@ from regard.rows import Rows, Tokens
 from regard.tasks.device import moved
 from regard.tasks.mix import LEARNED, NAME, Mix, stacked
 from regard.tasks.pooling import MEAN, Pooling, declared
+from regard.tasks.sentence_stream import SentenceStream
 from regard.text.published import load_tokenizer
 from regard.text.spelled import Spelled
 from regard.text.tokenizer import SETTINGS, Tokenizer
@@ -133,6 +134,11 @@ class Reader:
                 places = torch.tensor(framed[number][1])
                 found[number] = torch.where(places[:, None] < 0, 0.0, vectors[places]).numpy()
         return found
+
+    def sentence_stream(self) -> SentenceStream:
+        """For sentences of one text, whose vectors are to follow from those before too: a recurrent model's state is
+        kept from each to the next.  `embed` and `embed_words` read every text from its own beginning."""
+        return SentenceStream(self)
 
     def words(self, words: Sequence[str]) -> tuple[Row, list[int]]:
         """A sentence as the model reads it, and where in it the first piece of each word lies (-1: nowhere)."""
