@@ -247,6 +247,9 @@ def embed(
         Option(help="first, last, second to last, sum of all, sum of last 4, concat last 4, or `mix` and weights."),
     ] = "last",
     pooling: Annotated[str | None, Option(help="first, mean or max; by default as the folder declares.")] = None,
+    keep_state: Annotated[
+        bool, Option("--keep-state", help="Read each text on from the state that the one before left (ELMo).")
+    ] = False,
     out: Annotated[Path | None, Option(help="Write a .npy array here instead of JSON lines.")] = None,
     encoding: Encoding = "utf-8",
     device: Device = None,
@@ -263,7 +266,9 @@ def embed(
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     lines = list(lines_of(texts, file, encoding))
     model = model or boxed("embed")
-    vectors = run(model, lines, layers=layers, pooling=pooling, device=device, precision=precision)
+    vectors = run(
+        model, lines, layers=layers, pooling=pooling, keep_state=keep_state, device=device, precision=precision
+    )
     if out is None:
         for vector in vectors:
             print(json.dumps([round(float(number), 6) for number in vector]))

@@ -21,11 +21,14 @@ def embed(
     *,
     layers: str | Choice = "last",
     pooling: str | None = None,
+    keep_state: bool = False,
     device: str | None = None,
     precision: Precision = "float32",
 ) -> np.ndarray:  # (texts, width)
-    """The vectors of texts, from any layers of an encoder; pooled as its folder declares, or by first, mean or max."""
+    """The vectors of texts, from any layers of an encoder; pooled as its folder declares, or by first, mean or max.
+    A recurrent model may `keep_state` from each text to the next, as ELMo's authors do with the sentences of a text."""
     from regard.tasks.pooling import Pooling
 
     reader = load_reader(model, device, precision)
-    return reader.embed(texts, layers=layers, pooling=Pooling(pooling) if pooling else None)
+    source = reader.sentence_stream() if keep_state else reader
+    return source.embed(texts, layers=layers, pooling=Pooling(pooling) if pooling else None)
