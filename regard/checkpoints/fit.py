@@ -30,13 +30,11 @@ class Fit:
         known, extra = rules.load_known(tensors)
         extra += {name: None for ours, (name, _) in known.items() if ours not in own}
         missing = tuple(ours for ours in own if ours not in known)
-        shapes = [(known[ours], own[ours]) for ours in own if ours in known]
-        misshapen = [
-            f"{name} is {list(there.shape)} {there.dtype}, here {list(here.shape)} {here.dtype}"
-            for (name, there), here in shapes
-            if there.shape != here.shape or there.dtype.is_floating_point != here.dtype.is_floating_point
-        ]
-        return cls(tuple(sorted(extra)), missing, tuple(misshapen), rules)
+        misshapen: dict[str, str] = {}  # by their names: several tensors of ours may be one of theirs
+        for ours, (name, there) in known.items():
+            if ours in own and form(there)[1:] != form(own[ours])[1:] and name not in misshapen:
+                misshapen[name] = f"{name} is {form(tensors[name])[0]}, here {ours} is {form(own[ours])[0]}"
+        return cls(tuple(sorted(extra)), missing, tuple(misshapen.values()), rules)
 
     @property
     def faults(self) -> int:
@@ -47,6 +45,12 @@ class Fit:
         kinds = {"too many": self.extra, "missing": missing, "of another shape": self.misshapen}
         told = [f"{kind} ({len(names)}): {shown(names)}." for kind, names in kinds.items() if names]
         return " ".join([*told, *[LEAVE_OUT] * bool(self.extra)])
+
+
+def form(tensor: Tensor) -> tuple[str, list[int], bool]:
+    """A tensor's shape and dtype in words; and what of them must be the same."""
+    kind = str(tensor.dtype).removeprefix("torch.")
+    return f"{list(tensor.shape)} {kind}", list(tensor.shape), tensor.dtype.is_floating_point
 
 
 def shown(names: Sequence[str]) -> str:

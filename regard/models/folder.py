@@ -32,6 +32,7 @@ from regard.models.published import Published
 from regard.models.published_translator import GENERATION, PublishedTranslator
 
 CONFIG = "config.json"
+SHORTEST_CORRECTED = 6  # letters of a family's name for which a slip is told
 KNOWN = [*{**FAMILIES, **PUBLISHED, **PUBLISHED_TRANSLATORS}]
 
 
@@ -135,9 +136,17 @@ def read_config(path: Path) -> tuple[type, type, dict[str, Any]]:
 
 
 def unknown_family(path: Path, named: str) -> Problem:
-    """No near name is suggested: albert is near to camembert, and another network."""
+    """A name is suggested only for a slip of one letter: camembert is near to albert, and another network."""
+    meant = [f"; did you mean {name!r}?" for name in KNOWN if is_slip(named, name)]
     known = ", ".join(KNOWN)
-    return Problem(f"{path}: the model_type is {named!r}, which is not among the families there are: {known}")
+    hint = meant[0] if meant else ""
+    return Problem(f"{path}: the model_type is {named!r}, which is not among the families there are: {known}{hint}")
+
+
+def is_slip(named: str, name: str) -> bool:
+    """Whether a name lacks a letter, or has one too many.  Short names are near to real ones: bart and beit."""
+    short, long = sorted((named, name), key=len)
+    return len(name) >= SHORTEST_CORRECTED and any(long[:at] + long[at + 1 :] == short for at in range(len(long)))
 
 
 def read_json(path: Path) -> tuple[str, dict[str, Any]]:

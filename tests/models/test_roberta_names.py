@@ -69,9 +69,10 @@ def test_it_is_finetuned_under_its_own_name(folder, family, tmp_path, call):
     assert call("classify", "--model", tmp_path / "run" / "model", "the cat").code == 0
 
 
-def test_a_family_that_is_not_there_is_named_with_those_that_are(folder):
+@pytest.mark.parametrize("name, meant", [("flaubert", ""), ("bart", ""), ("beit", ""), ("robertta", "'roberta'")])
+def test_a_family_that_is_not_there_is_named_with_those_that_are(folder, name, meant):
     (folder / "manifest.json").unlink()
-    (folder / "config.json").write_text(json.dumps(config_of(folder) | {"model_type": "flaubert"}))
-    with pytest.raises(Problem, match=r"'flaubert', which is not among the families there are: .*, albert,") as found:
+    (folder / "config.json").write_text(json.dumps(config_of(folder) | {"model_type": name}))
+    with pytest.raises(Problem, match=rf"'{name}', which is not among the families there are: .*, albert,") as found:
         load_published(folder)
-    assert "did you mean" not in str(found.value)
+    assert ("did you mean" in str(found.value)) == bool(meant) and meant in str(found.value)
