@@ -11,7 +11,7 @@ config.json has fields of our own may hold tensors that the published form has n
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,9 @@ from regard.errors import Problem
 OWN = "regard."  # before our name of a tensor that the published form has no name for
 OLD = {".gamma": ".weight", ".beta": ".bias"}  # what the first published files call a norm's numbers
 MOST = 8  # names that are listed
+LEAVE_OUT = (
+    "Tensors are left out by name: regard convert MODEL NEW_FOLDER --ignore-tensors PATTERN, or load(ignore=[PATTERN])."
+)
 Change = Callable[[Tensor], Tensor]
 
 
@@ -60,7 +63,7 @@ class Rules:
                 raise Problem(f"{place}: {second} differs from {first}, to which it should be tied")
         rows = [(_pattern(row.theirs), row) for row in map(_Row.of, self.rows)]
         taken = {name: _taken(name, rows) for name in named}
-        _check_known(taken, place)
+        _check_known(taken, place, f" {LEAVE_OUT}")
         loaded = {
             _filled(ours, match): part
             for name, (match, row) in taken.items()
@@ -69,6 +72,25 @@ class Rules:
         if double := sorted(own.keys() & loaded.keys()):
             raise Problem(f"{place}: {OWN}{double[0]} is there by its published name too")
         return loaded | own
+
+    def load_known(self, theirs: Mapping[str, Tensor]) -> tuple[dict[str, tuple[str, Tensor]], list[str]]:
+        """By our names, those of their tensors that have one, each with its name in the file; and names of the rest."""
+        others = {*self.constants(theirs), *self.tied}
+        named = {name: tensor for name, tensor in theirs.items() if name not in others}
+        rows = [(_pattern(row.theirs), row) for row in map(_Row.of, self.rows)]
+        taken = {name: _taken(_renewed(name), rows) for name in named}
+        known = {
+            _filled(ours, how[0]): (name, part)
+            for name, how in taken.items() if how
+            for ours, part in zip(how[1].ours, how[1].parted(named[name]), strict=True)
+        }  # fmt: skip
+        return known, [name for name, how in taken.items() if not how]
+
+    def their_names(self, ours: Iterable[str]) -> list[str]:
+        """What tensors of ours are called in their files, each name once."""
+        rows = [(_pattern(name), row) for row in map(_Row.of, self.rows) for name in row.ours]
+        taken = [(name, _taken(name, rows)) for name in ours]
+        return list(dict.fromkeys(_filled(how[1].theirs, how[0]) if how else name for name, how in taken))
 
     def save(self, ours: Mapping[str, Tensor], *, own_names: bool = False) -> dict[str, Tensor]:
         """Our tensors by their names; with `own_names`, those that they have no name for by ours."""
@@ -127,11 +149,11 @@ def _taken(name: str, rows: list[tuple[re.Pattern[str], _Row]]) -> Any:
     return found[0] if len(found) == 1 else None
 
 
-def _check_known(taken: Mapping[str, object], place: object) -> None:
+def _check_known(taken: Mapping[str, object], place: object, remedy: str = "") -> None:
     unknown = sorted(name for name, how in taken.items() if not how)
     if unknown:
         more = f" and {len(unknown) - MOST} more" if len(unknown) > MOST else ""
-        raise Problem(f"{place}: no place for {', '.join(unknown[:MOST])}{more}")
+        raise Problem(f"{place}: no place for {', '.join(unknown[:MOST])}{more}.{remedy}")
 
 
 def _filled(name: str, match: re.Match[str]) -> str:

@@ -41,15 +41,21 @@ def tokenizer(
 
 @app.command()
 def convert(
-    source: Annotated[Path, Argument(help="Pickled weights (.bin, .pt, .pth, .ckpt), or a folder that holds them.")],
+    source: Annotated[
+        Path, Argument(help="Pickled weights (.bin, .pt, .pth, .ckpt), or ELMo's (.hdf5); or a folder with them.")
+    ],
     out: Annotated[Path, Argument(help="The new folder.")],
     strip: Annotated[str, Option(metavar="PREFIX", help="Taken off the names of tensors.")] = "",
     config: Annotated[Path | None, Option(help="The model's config.json, if it is not beside the weights.")] = None,
+    ignore: Annotated[
+        list[str] | None,
+        Option("--ignore-tensors", metavar="PATTERN", help="Leave out tensors by name, such as 'lm_head.*'."),
+    ] = None,
 ) -> None:
-    """Make pickled weights into safetensors; nothing in them is run."""
+    """Make pickled weights into safetensors, and leave tensors out; nothing in them is run."""
     from regard.commands.convert import convert as run
 
-    print(run(source, out, strip=strip, config=config))
+    print(run(source, out, strip=strip, config=config, ignore=ignore or ()))
 
 
 @app.command()

@@ -270,6 +270,9 @@ def embed(
         str | None, Option(help="Put the model's prompt of this name before each text; by default its default prompt.")
     ] = None,
     prompt: Annotated[str | None, Option(help="Put this before each text; '' for no prompt.")] = None,
+    keep_state: Annotated[
+        bool, Option("--keep-state", help="Read each text on from the state that the one before left (ELMo).")
+    ] = False,
     out: Annotated[Path | None, Option(help="Write a .npy array here instead of JSON lines.")] = None,
     encoding: Encoding = "utf-8",
     device: Device = None,
@@ -286,8 +289,8 @@ def embed(
     default_sigpipe()
     lines = list(lines_of(texts, file, encoding))
     model = model or boxed("embed")
-    prompts = {"prompt": prompt, "prompt_name": prompt_name}
-    vectors = run(model, lines, layers=layers, pooling=pooling, **prompts, device=device, precision=precision)
+    how = {"layers": layers, "pooling": pooling, "prompt": prompt, "prompt_name": prompt_name}
+    vectors = run(model, lines, **how, keep_state=keep_state, device=device, precision=precision)
     if out is None:
         for vector in vectors:
             print(json.dumps([round(float(number), 6) for number in vector]))

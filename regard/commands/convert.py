@@ -18,20 +18,31 @@ if TYPE_CHECKING:
 INDEX, WHOLE = "pytorch_model.bin.index.json", "pytorch_model.bin"
 VOCABULARY = (
     "vocab.txt", "vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-    "added_tokens.json", "target_vocab.json", "spiece.model", "*.spm", "generation_config.json",
+    "added_tokens.json", "target_vocab.json", "spiece.model", "sentencepiece.bpe.model", "*.spm",
+    "generation_config.json",
 )  # fmt: skip
 
 
-def convert(source: str | Path, out: str | Path, *, strip: str = "", config: str | Path | None = None) -> Path:
+def convert(
+    source: str | Path,
+    out: str | Path,
+    *,
+    strip: str = "",
+    config: str | Path | None = None,
+    ignore: Sequence[str] = (),
+) -> Path:
     """Write a new folder with the weights of a pickled file, or of a folder or a name on the hub that holds one, as
-    safetensors; those of the modules of a sentence-transformers folder too.
+    safetensors, those of the modules of a sentence-transformers folder too; or of an ELMo in its authors' form
+    (options.json, HDF5).
 
-    Names lose the prefix `strip`.  All that is data beside config.json is copied, sub-folders included; from beside
-    weights that lie elsewhere, the vocabulary.  What is left out (code, other pickles, weights of other frameworks) is
-    listed on stderr.
+    Names lose the prefix `strip`; then those that match a pattern of `ignore` are left out.  All that is data beside
+    config.json is copied, sub-folders included; from beside weights that lie elsewhere, the vocabulary.  What is left
+    out (code, other pickles, weights of other frameworks) is listed on stderr.
     """
     from regard.checkpoints.files import WEIGHTS, write_folder
+    from regard.checkpoints.fit import leave_out
     from regard.checkpoints.hub import fetched
+    from regard.commands.convert_elmo import convert_elmo, elmo_weights_in
     from regard.models.folder import CONFIG
     from regard.tasks.sentence_folder import module_paths
     from regard.text.files import read_bytes, read_object
@@ -40,6 +51,8 @@ def convert(source: str | Path, out: str | Path, *, strip: str = "", config: str
     if out.exists():
         raise Problem(f"{out} exists already and would be overwritten. Remove it, or choose another folder.")
     source = Path(source) if Path(source).exists() else fetched(str(source), pickled=True)
+    if elmo := elmo_weights_in(source):
+        return convert_elmo(elmo, out, options=Path(config) if config else None, ignore=ignore)
     folder = source if source.is_dir() else source.parent
     first, *modules = module_paths(folder) if not config else [""]
     shape = Path(config) if config else folder / first / CONFIG
@@ -49,8 +62,10 @@ def convert(source: str | Path, out: str | Path, *, strip: str = "", config: str
     copied, left_out = copied_files(shape.parent if config else folder, folder)
     weights, read = module_weights(folder, modules)
     pickled = any(name.endswith(WHOLE) for name in read)
-    tensors, used = encoder_weights(folder / first if source.is_dir() else source, others=pickled)
-    encoder: dict[str, Content] = {CONFIG: read_bytes(shape), WEIGHTS: stripped(tensors, strip, source)}
+    place = folder / first if source.is_dir() else source
+    tensors, used = encoder_weights(place, safetensors=pickled or bool(strip or ignore))
+    named = leave_out(stripped(tensors, strip, source), ignore, source)
+    encoder: dict[str, Content] = {CONFIG: read_bytes(shape), WEIGHTS: named}
     files = {Path(first, name).as_posix(): content for name, content in encoder.items()}
     write_folder(out, {**copied, **weights, **files})
     report_left_out(left_out, {*read, *(path.relative_to(folder).as_posix() for path in used)})
@@ -85,12 +100,16 @@ def module_weights(folder: Path, modules: Sequence[str]) -> tuple[dict[str, Cont
     return weights, read
 
 
-def encoder_weights(source: Path, others: bool) -> tuple[dict[str, Tensor], list[Path]]:
-    """The encoder's weights, and the files they are read from; safetensors only where there are `others` to convert."""
-    from regard.checkpoints.files import WEIGHTS, load_weights
+def encoder_weights(source: Path, safetensors: bool) -> tuple[dict[str, Tensor], list[Path]]:
+    """The encoder's weights, and the files they are read from.  Those of `safetensors` are taken only where something
+    else is to be converted, or names or tensors are to change."""
+    from regard.checkpoints.files import WEIGHTS, load_tensors, load_weights
 
-    if others and not (source / WHOLE).exists() and not (source / INDEX).exists() and source.is_dir():
-        return load_weights(source), list(source.glob(f"*{Path(WEIGHTS).suffix}"))
+    suffix = Path(WEIGHTS).suffix
+    if safetensors and source.suffix == suffix:
+        return load_tensors(source), [source]
+    if safetensors and any((source / name).is_file() for name in (WEIGHTS, f"{WEIGHTS}.index.json")):
+        return load_weights(source), list(source.glob(f"*{suffix}"))
     return read_weights(source), pickles_of(source)
 
 

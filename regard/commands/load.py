@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.errors import Problem
+from regard.box import boxes
+from regard.errors import Problem, UsageProblem
 
 if TYPE_CHECKING:
     from regard.layers.lowered import Precision
@@ -16,19 +17,30 @@ if TYPE_CHECKING:
 
 
 def load(
-    model: str | Path, device: str | None = None, precision: Precision = "float32"
+    model: str | Path,
+    device: str | None = None,
+    precision: Precision = "float32",
+    *,
+    revision: str | None = None,
+    ignore: Sequence[str] = (),
 ) -> Translator | Reader | Finetuned:
     """The model of a folder (one that holds config.json, or a run's), of a name in the box, or of one on the hub, which
     is fetched unless the cache has it.  Encoders read, translators translate, and what was fine-tuned does its task.
-    In bf16, or on a CPU in int8, it is faster, and can be neither trained nor saved."""
+    In bf16, or on a CPU in int8, it is faster, and can be neither trained nor saved.  A `revision` is a commit, a tag
+    or a branch on the hub, which NAME@REVISION names too.  Tensors whose names match a pattern of `ignore`, such as
+    "lm_head.*", are left out."""
+    from regard.checkpoints.hub import at_revision
     from regard.tasks.precision import in_precision
 
-    return in_precision(opened(model, device), precision)
+    if revision and (Path(model).is_dir() or str(model) in boxes()):
+        raise UsageProblem(f"{model} is a folder, and has no revisions; leave out {revision}")
+    return in_precision(opened(at_revision(str(model), revision), device, ignore), precision)
 
 
-def opened(model: str | Path, device: str | None = None) -> Translator | Reader | Finetuned:
+def opened(
+    model: str | Path, device: str | None = None, ignore: Sequence[str] = ()
+) -> Translator | Reader | Finetuned:
     """The model as it was saved."""
-    from regard.box import boxes
     from regard.checkpoints.hub import fetched
     from regard.models import FAMILIES, HEARERS, PUBLISHED_TRANSLATORS, SEERS
     from regard.models.folder import CONFIG, read_json
@@ -45,17 +57,17 @@ def opened(model: str | Path, device: str | None = None) -> Translator | Reader 
         raise Problem(f"{folder} is a run that has not finished; give its command again, and it goes on to the end")
     family, _ = read_json(encoder_folder(folder) / CONFIG)
     if family in (*FAMILIES, *PUBLISHED_TRANSLATORS):
-        return Translator.load(folder, device)
+        return Translator.load(folder, device, ignore)
     if family in SEERS:
         from regard.tasks.image import PictureReader, seen
 
-        return seen(PictureReader.load(folder, device))  # type: ignore[return-value]
+        return seen(PictureReader.load(folder, device, ignore))  # type: ignore[return-value]
     if family in HEARERS:
         from regard.tasks.listener import Listener
         from regard.tasks.transcribe import transcriber
 
-        return transcriber(Listener.load(folder, device))  # type: ignore[return-value]
-    reader = Reader.load(folder, device)
+        return transcriber(Listener.load(folder, device, ignore))  # type: ignore[return-value]
+    reader = Reader.load(folder, device, ignore)
     found = finetuned(reader)
     return Writer.of(reader) if found is reader and reader.tells else found
 

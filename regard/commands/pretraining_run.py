@@ -47,6 +47,9 @@ EVALUATED = 64  # batches of held-out text
 OWN = {  # what the papers ask, and how their vocabularies are made
     "bert": ("masked+next-sentence", "wordpiece"),
     "roberta": ("masked", "byte-bpe"),
+    "xlm-roberta": ("masked", "unigram"),
+    "camembert": ("masked", "unigram"),
+    "data2vec-text": ("masked", "byte-bpe"),
     "distilbert": ("distilled", "wordpiece"),
     "albert": ("masked+order", "unigram"),
     "electra": ("replaced", "wordpiece"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
@@ -29,6 +29,7 @@ class CharactersConfig:
     filters: tuple[int, ...] = (32, 32, 64, 128, 256, 512, 1024)  # over 1 character, over 2, ...
     longest: int = 50  # characters of a word, its begin and end counted
     highways: int = 2
+    activation: Literal["relu", "tanh"] = "relu"  # behind the filters
     dropout: float = 0.1
 
     types = 0  # there are no kinds of tokens
@@ -129,7 +130,8 @@ class Characters(nn.Module):
 
     def forward(self, codes: Tensor) -> Tensor:  # (N, longest) -> (N, W)
         x = self.tokens(codes).transpose(1, 2)  # (N, size, longest)
-        x = torch.cat([part(x).amax(-1) for part in self.filters], -1).relu()  # the largest stays the largest
+        x = torch.cat([part(x).amax(-1) for part in self.filters], -1)
+        x = x.tanh() if self.config.activation == "tanh" else x.relu()  # the largest stays the largest
         for highway in self.highways:
             x = highway(x)
         return self.project(x)

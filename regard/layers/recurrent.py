@@ -136,15 +136,48 @@ class WayConfig:
     residual: bool = False  # above the first, a layer adds to what it reads
     dropout: float = 0.0  # between layers, the same at every place of a row
     weight_dropout: float = 0.0  # of the weights from state to state
+    cell_clip: float | None = None  # an LSTM's cells are held between minus this and this, as those of ELMo's authors
+    projection_clip: float | None = None  # and so are projected states
 
     def __post_init__(self) -> None:
         check_sizes(self, "width", "last", "cells")
+        check_clips(self)
         check_sizes(self, "layers", largest=DEEPEST)
         check_shares(self, "dropout", "weight_dropout")
 
     @property
+    def clips(self) -> bool:
+        return self.cell_clip is not None or self.projection_clip is not None
+
+    @property
     def widths(self) -> list[int]:
         return [*[self.width] * (self.layers - 1), self.last]
+
+
+def check_clips(config: WayConfig) -> None:
+    for name in ("cell_clip", "projection_clip"):
+        value = getattr(config, name)
+        if value is not None and not 0 < value < float("inf"):
+            raise UsageProblem(f"{name}={value}: give a number above 0, or none")
+    if config.clips and config.cell != "lstm":
+        raise UsageProblem(f"cell={config.cell}: only an LSTM's cells and projections can be clipped")
+    if config.projection_clip and not config.cells:
+        raise UsageProblem(f"projection_clip={config.projection_clip}: without cells there is no projection to clip")
+
+
+def clipped_lstm(
+    gates: Tensor, cell: Tensor, projection: Tensor | None = None, *, config: WayConfig
+) -> tuple[Tensor, Tensor]:  # (B, 4 C), (B, C) -> (B, W), (B, C)
+    """One step of an LSTM whose cells, and projected states, are held within bounds (Sak et al., 2014)."""
+    i, f, g, o = gates.chunk(4, -1)
+    cell = torch.sigmoid(f) * cell + torch.sigmoid(i) * torch.tanh(g)
+    cell = clip(cell, config.cell_clip)
+    state = torch.sigmoid(o) * torch.tanh(cell)
+    return state if projection is None else clip(F.linear(state, projection), config.projection_clip), cell
+
+
+def clip(x: Tensor, bound: float | None) -> Tensor:
+    return x if bound is None else x.clamp(-bound, bound)
 
 
 class Layer(nn.Module):
@@ -170,6 +203,8 @@ class Layer(nn.Module):
 
     def run(self, parts: list[Tensor], x: Tensor, sizes: Tensor | None = None) -> tuple[Tensor, list[Tensor]]:
         """By torch's own kernel, which takes weights as they are given: (B, T, in), or (N, in) packed."""
+        if self.config.clips:
+            return self.run_clipped(parts, x, sizes)
         kernel, whole = KERNELS[self.config.cell], [part.contiguous() for part in parts]
         start = whole if self.config.cell == "lstm" else whole[0]
         how = (True, 1, 0.0, self.training, False)  # biases, layers, dropout between them, in training, two ways
@@ -178,6 +213,21 @@ class Layer(nn.Module):
         else:
             states, *after = kernel(x, sizes, start, self.weights(), *how)
         return states, after
+
+    def run_clipped(self, parts: list[Tensor], x: Tensor, sizes: Tensor | None) -> tuple[Tensor, list[Tensor]]:
+        """The same step by step, for the kernel cannot clip."""
+        to_state, from_state, bias, second_bias, *projection = self.weights()
+        inputs = F.linear(x, to_state, bias + second_bias)  # (B, T, 4 C), or (N, 4 C)
+        steps = inputs.unbind(1) if sizes is None else inputs.split(sizes.tolist())
+        (state,), (cell,) = parts  # (B, W), (B, C)
+        states = []
+        for step in steps:
+            count = len(step)  # packed rows become fewer
+            gates = step + F.linear(state[:count], from_state)
+            new = clipped_lstm(gates, cell[:count], *projection, config=self.config)
+            state, cell = (torch.cat([now, was[count:]]) for now, was in zip(new, (state, cell), strict=True))
+            states.append(new[0])
+        return torch.stack(states, 1) if sizes is None else torch.cat(states), [state[None], cell[None]]
 
     def weights(self) -> list[Tensor]:
         """Those of the cells; from state to state, some are dropped once for all places that are read together."""

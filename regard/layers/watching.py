@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.layers.recurrent import Hidden, Layer, Recurrent, Way
+from regard.layers.recurrent import Hidden, Layer, Recurrent, Way, clip
 from regard.rows import Rows
 
 PARTS = {  # of a cell, in the order in which they are stacked
@@ -37,6 +37,7 @@ class Ran:
     rows: Rows
     start: tuple[Tensor, ...]  # (B, P), of an LSTM also the cell, (B, W)
     cells: tuple[Tensor, ...]  # weights from the input and from the state, their biases, the projection
+    clips: tuple[float | None, float | None] = (None, None)  # of an LSTM's cells and projected states
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -65,7 +66,8 @@ class Ran:
     def row(self, x: Tensor, was: tuple[Tensor, ...]) -> Tensor:  # (T, in) -> (parts, T, W)
         inputs, steps = F.linear(x, self.cells[0], self.cells[2]), []
         for one in inputs:
-            parts, was = STEPS[self.cell](one, was, *self.cells[1:])
+            bounds = {"clips": self.clips} if self.cell == "lstm" else {}
+            parts, was = STEPS[self.cell](one, was, *self.cells[1:], **bounds)
             steps.append(torch.stack([F.pad(part, (0, self.width - len(part))) for part in parts]))
         return torch.stack(steps, 1) if steps else x.new_zeros(len(self.parts), 0, self.width)
 
@@ -88,13 +90,14 @@ def gru(x: Tensor, was: tuple[Tensor, ...], weight: Tensor, _: Tensor, bias: Ten
 
 
 def lstm(
-    x: Tensor, was: tuple[Tensor, ...], weight: Tensor, _: Tensor, bias: Tensor, projection: Tensor | None = None
-) -> Step:
+    x: Tensor, was: tuple[Tensor, ...], weight: Tensor, _: Tensor, bias: Tensor, projection: Tensor | None = None,
+    *, clips: tuple[float | None, float | None] = (None, None),
+) -> Step:  # fmt: skip
     i, f, g, o = (x + weight @ was[0] + bias).chunk(4)
     opened, kept, candidate, output = torch.sigmoid(i), torch.sigmoid(f), torch.tanh(g), torch.sigmoid(o)
-    cell = kept * was[1] + opened * candidate
+    cell = clip(kept * was[1] + opened * candidate, clips[0])
     state = output * torch.tanh(cell)
-    state = state if projection is None else projection @ state
+    state = state if projection is None else clip(projection @ state, clips[1])
     return (opened, kept, candidate, output, cell, state), (state, cell)
 
 
@@ -123,7 +126,8 @@ def _of_layer(name: str, number: int, backward: bool, runs: list[Ran]) -> Any:
         turned = torch.cat([row.flip(0) for row in rows.split(x)]) if backward and rows.total else x
         parts = tuple(part[0].detach().to(x.dtype) for part in start.parts)
         weights = tuple(weight.detach() for weight in layer.cells.all_weights[0])
-        runs.append(Ran(name, layer.config.cell, number, backward, turned.detach(), rows, parts, weights))
+        clips = layer.config.cell_clip, layer.config.projection_clip
+        runs.append(Ran(name, layer.config.cell, number, backward, turned.detach(), rows, parts, weights, clips))
 
     return look
 

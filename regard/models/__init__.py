@@ -8,9 +8,11 @@ from regard.models import (
     albert,
     bert,
     bigram,
+    camembert,
     context2vec,
     convolutional,
     cove,
+    data2vec_text,
     deit,
     distilbert,
     electra,
@@ -29,11 +31,15 @@ from regard.models import (
     transformer_xl,
     vit,
     wav2vec2,
+    xlm_roberta,
 )
 
 READERS: dict[str, ModuleType] = {  # model_type in a config.json, others' or ours -> its family's PRESETS and FAMILY
     "bert": bert,
     "roberta": roberta,
+    "xlm-roberta": xlm_roberta,
+    "camembert": camembert,
+    "data2vec-text": data2vec_text,
     "distilbert": distilbert,
     "albert": albert,
     "electra": electra,

@@ -71,7 +71,7 @@ def pooled(role, out=None, prefix="albert.") -> HeadNames:
 
 
 FAMILY = EncoderFamily(
-    albert(),
+    PRESETS["albert-xxlarge"],  # whose shape a config.json means that does not say it
     SETTINGS,
     BODY,
     "albert.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +24,17 @@ from regard.checkpoints.files import (
     load_weights,
     write_folder,
 )
+from regard.checkpoints.fit import leave_out
 from regard.checkpoints.settings import unmarked
 from regard.checkpoints.weights import check_weights, set_weights, weights_of
-from regard.config import did_you_mean, from_dict, to_dict
+from regard.config import from_dict, to_dict
 from regard.errors import Problem, UsageProblem
 from regard.models import FAMILIES, PUBLISHED, PUBLISHED_TRANSLATORS
 from regard.models.published import Published
 from regard.models.published_translator import GENERATION, PublishedTranslator
 
 CONFIG = "config.json"
+SHORTEST_CORRECTED = 6  # letters of a family's name for which a slip is told
 KNOWN = [*{**FAMILIES, **PUBLISHED, **PUBLISHED_TRANSLATORS}]
 
 
@@ -68,14 +70,14 @@ def checked_folder(folder: Path) -> None:
         check_folder(folder)
 
 
-def load_published(folder: Path) -> Published:
-    """The encoder of a folder that we or others wrote, with the heads it carries; every tensor accounted for."""
+def load_published(folder: Path, ignore: Sequence[str] = ()) -> Published:
+    """The encoder of a folder that we or others wrote, with the heads it carries; every tensor accounted for, but for
+    those that are ignored, whose names match one of these patterns."""
     checked_folder(folder)
     named, settings = read_json(folder / CONFIG)
     if named and named not in PUBLISHED:
-        known = did_you_mean(named, KNOWN)
-        raise Problem(f"{folder / CONFIG}: no encoder's family is called {named!r}; {known}")
-    tensors, faults = load_weights(folder), []
+        raise unknown_family(folder / CONFIG, named)
+    tensors, faults = leave_out(load_weights(folder), ignore, folder), []
     for family in [named] if named else PUBLISHED:  # the oldest configs do not say what they are of: the names do
         try:
             return PUBLISHED[family].load({"model_type": family, **settings}, tensors, folder)
@@ -90,23 +92,24 @@ def is_published_translator(folder: Path) -> bool:
     return (folder / CONFIG).is_file() and read_json(folder / CONFIG)[0] in PUBLISHED_TRANSLATORS
 
 
-def load_published_translator(folder: Path) -> PublishedTranslator:
+def load_published_translator(folder: Path, ignore: Sequence[str] = ()) -> PublishedTranslator:
     """The translator of a folder in the form others know; every tensor accounted for."""
     checked_folder(folder)
     family, settings = read_json(folder / CONFIG)
     generation = read_json(folder / GENERATION)[1] if (folder / GENERATION).is_file() else {}
     try:
         theirs = {"model_type": family, **settings}
-        return PUBLISHED_TRANSLATORS[family](theirs, generation, load_weights(folder), folder)
+        tensors = leave_out(load_weights(folder), ignore, folder)
+        return PUBLISHED_TRANSLATORS[family](theirs, generation, tensors, folder)
     except UsageProblem as problem:
         raise Problem(f"{folder / CONFIG}: {problem}") from None
 
 
-def load_model(folder: Path) -> nn.Module:
+def load_model(folder: Path, ignore: Sequence[str] = ()) -> nn.Module:
     """The model of a folder of ours, ready for use; every tensor accounted for."""
     checked_folder(folder)
     outline = outlined(folder / CONFIG)
-    tensors = load_tensors(folder / WEIGHTS)
+    tensors = leave_out(load_tensors(folder / WEIGHTS), ignore, folder)
     check_weights(outline, tensors, folder / WEIGHTS)
     model = type(outline)(outline.config)
     set_weights(model, tensors, folder / WEIGHTS)
@@ -130,8 +133,22 @@ def read_config(path: Path) -> tuple[type, type, dict[str, Any]]:
     if not family:
         raise Problem(f"{path} names no model_type; there are: {', '.join(FAMILIES)}")
     if family not in FAMILIES:
-        raise Problem(f"{path}: no family is called {family!r}; {did_you_mean(family, KNOWN)}")
+        raise unknown_family(path, family)
     return *FAMILIES[family], settings
+
+
+def unknown_family(path: Path, named: str) -> Problem:
+    """A name is suggested only for a slip of one letter: camembert is near to albert, and another network."""
+    meant = [f"; did you mean {name!r}?" for name in KNOWN if is_slip(named, name)]
+    known = ", ".join(KNOWN)
+    hint = meant[0] if meant else ""
+    return Problem(f"{path}: the model_type is {named!r}, which is not among the families there are: {known}{hint}")
+
+
+def is_slip(named: str, name: str) -> bool:
+    """Whether a name lacks a letter, or has one too many.  Short names are near to real ones: bart and beit."""
+    short, long = sorted((named, name), key=len)
+    return len(name) >= SHORTEST_CORRECTED and any(long[:at] + long[at + 1 :] == short for at in range(len(long)))
 
 
 def read_json(path: Path) -> tuple[str, dict[str, Any]]:

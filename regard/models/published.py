@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.checkpoints.files import Content
+from regard.checkpoints.fit import Fit
 from regard.checkpoints.rules import Rules
 from regard.checkpoints.settings import (
     OwnSettings,
@@ -136,7 +137,10 @@ class Layout:
 
     def make(self, config: Any, outputs: Mapping[str, int]) -> HeadedEncoder:
         """The module; `outputs` has as many as each last layer of a head has, by its name in their files."""
-        return HeadedEncoder(self.body(config), {head.role: head.make(config, outputs) for head in self.heads})
+        return self.with_heads(self.body(config), config, outputs)
+
+    def with_heads(self, encoder: nn.Module, config: Any, outputs: Mapping[str, int]) -> HeadedEncoder:
+        return HeadedEncoder(encoder, {head.role: head.make(config, outputs) for head in self.heads})
 
     @property
     def roles(self) -> set[Role]:
@@ -218,8 +222,32 @@ class EncoderFamily:
                     check_weights(layout.make(config, outputs_of(tensors)), ours, place)
                 return layout, ours
             except Problem as problem:
-                faults.append(problem)
-        raise faults[0]
+                faults.append((layout, problem))
+        raise self.misfit(config, tensors, faults, place)
+
+    def misfit(
+        self, config: Any, tensors: Mapping[str, Tensor], faults: list[tuple[Layout, Problem]], place: Path
+    ) -> Problem:
+        """What is wrong with a file that fits no layout, by the layout that it fits best."""
+        closest: tuple[Layout, Problem, Fit] | None = None
+        try:
+            with torch.device("meta"):  # one body for all layouts: a config may ask for very many layers
+                body = weights_of(HeadedEncoder(faults[0][0].body(config), {}))
+        except Problem:  # it is the config that is wrong
+            return faults[0][1]
+        counted = [(len(layout.rules.load_known(tensors)[1]), layout, problem) for layout, problem in faults]
+        for fewest, layout, problem in sorted(counted, key=lambda fault: fault[0]):
+            if closest and fewest >= closest[2].faults:  # those that follow have no fewer faults
+                break
+            with torch.device("meta"):
+                heads = layout.with_heads(nn.Identity(), config, outputs_of(tensors))
+            fit = Fit.of(body | weights_of(heads), layout.rules, tensors)
+            if closest is None or fit.faults < closest[2].faults:
+                closest = layout, problem, fit
+        if closest is None or not closest[2].faults:
+            return closest[1] if closest else faults[0][1]
+        layout, _, fit = closest
+        return Problem(f"{place}: its tensors fit no model of this family; {layout.architecture} fits best: {fit}")
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,18 @@ class RecurrentEncoder(nn.Module):
             states = torch.cat([states for states, _ in layer], -1)
             yield self.dropped(states, rows) if number == self.config.layers else states
 
+    def layers_on(self, tokens: Tokens, was: Sequence[Standing] = ()) -> tuple[list[Tensor], list[Standing]]:
+        """The states of every layer as `layers` has them, read on from where each way stood, and where it stands now.
+        A way that reads backwards goes on too: into a row's last token from where it left the row before, as ELMo's
+        authors have it."""
+        x, rows = self.embedded(tokens), tokens.rows
+        ways: list[Any] = list(self.ways)
+        found = [list(way.each(x, rows, was[number].layers if was else ())) for number, way in enumerate(ways)]
+        layers = [torch.cat([states for states, _ in layer], -1) for layer in zip(*found, strict=True)]
+        layers[-1] = self.dropped(layers[-1], rows)
+        standing = [Standing(tuple(now for _, now in way)) for way in found]
+        return [torch.cat([x] * len(ways), -1), *layers], standing
+
     def both(self, tokens: Tokens) -> tuple[Tensor, Tensor]:  # (N, W / 2) each
         """The state that has read a token and all before it, and the one that has read it and all after it."""
         if self.config.way != "both":

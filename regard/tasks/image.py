@@ -50,8 +50,10 @@ class PictureReader:
         self.model: Any = published.model
 
     @classmethod
-    def load(cls, folder: str | Path, device: torch.device | str | None = None) -> PictureReader:
-        published = load_published(Path(folder))
+    def load(
+        cls, folder: str | Path, device: torch.device | str | None = None, ignore: Sequence[str] = ()
+    ) -> PictureReader:
+        published = load_published(Path(folder), ignore)
         moved(published.model, device)
         return cls(published, Preprocessor.load(Path(folder), *shape_of(published.model.encoder.config)))
 

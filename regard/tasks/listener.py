@@ -33,9 +33,11 @@ class Listener:
         self.waves = self.model.encoder.config.waves
 
     @classmethod
-    def load(cls, folder: str | Path, device: torch.device | str | None = None) -> Listener:
+    def load(
+        cls, folder: str | Path, device: torch.device | str | None = None, ignore: Sequence[str] = ()
+    ) -> Listener:
         folder = Path(folder)
-        published, ears, letters = load_published(folder), Ears.load(folder), Letters.load(folder)
+        published, ears, letters = load_published(folder, ignore), Ears.load(folder), Letters.load(folder)
         if "transcribe" in published.layout.roles and letters is not None:
             head: Any = published.model.heads["transcribe"]
             told = head.out.out_features

@@ -27,6 +27,7 @@ from regard.tasks.device import moved
 from regard.tasks.mix import LEARNED, NAME, Mix, stacked
 from regard.tasks.pooling import MEAN, Choice, Pooling
 from regard.tasks.sentence_folder import encoder_folder, load_pooling, pooling_files, tell_lower_case
+from regard.tasks.sentence_stream import SentenceStream
 from regard.tasks.vocabulary_size import check_vocabulary_size
 from regard.text.published import load_tokenizer
 from regard.text.spelled import Spelled
@@ -80,10 +81,12 @@ class Reader:
         self.longest = min(longest_row(self.model), pooling.longest)
 
     @classmethod
-    def load(cls, folder: str | Path, device: torch.device | str | None = None) -> Reader:
+    def load(
+        cls, folder: str | Path, device: torch.device | str | None = None, ignore: Sequence[str] = ()
+    ) -> Reader:
         folder = Path(folder)
         pooling, encoder = load_pooling(folder), encoder_folder(folder)
-        published = load_published(encoder)
+        published = load_published(encoder, ignore)
         tokenizer = load_tokenizer(encoder)
         tokenizer = tokenizer.lower_cased() if pooling.lowercase else tokenizer
         rows = published.model.encoder.config.embedding.vocab
@@ -163,6 +166,11 @@ class Reader:
                 places = torch.tensor(framed[number][1])
                 found[number] = torch.where(places[:, None] < 0, 0.0, vectors[places]).numpy()
         return found
+
+    def sentence_stream(self) -> SentenceStream:
+        """For sentences of one text, whose vectors are to follow from those before too: a recurrent model's state is
+        kept from each to the next.  `embed` and `embed_words` read every text from its own beginning."""
+        return SentenceStream(self)
 
     def words(self, words: Sequence[str]) -> tuple[Row, list[int]]:
         """A sentence as the model reads it, and where in it the first piece of each word lies (-1: nowhere)."""

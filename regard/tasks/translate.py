@@ -85,11 +85,13 @@ class Translator:
         return cls(model, source, target, published)
 
     @classmethod
-    def load(cls, folder: str | Path, device: torch.device | str | None = None) -> Translator:
+    def load(
+        cls, folder: str | Path, device: torch.device | str | None = None, ignore: Sequence[str] = ()
+    ) -> Translator:
         folder = Path(folder)
         if is_published_translator(folder):
-            return cls.load_published(folder, device)
-        model = moved(load_model(folder), device)
+            return cls.load_published(folder, device, ignore)
+        model = moved(load_model(folder, ignore), device)
         names = [SHARED] if (folder / SHARED).exists() else [SOURCE, TARGET]
         loaded = [Tokenizer.load(folder / name) for name in names]
         source, target = loaded[0], loaded[-1]
@@ -97,8 +99,10 @@ class Translator:
         return cls(model, source, target)
 
     @classmethod
-    def load_published(cls, folder: Path, device: torch.device | str | None = None) -> Translator:
-        published = load_published_translator(folder)
+    def load_published(
+        cls, folder: Path, device: torch.device | str | None = None, ignore: Sequence[str] = ()
+    ) -> Translator:
+        published = load_published_translator(folder, ignore)
         source, target = load_pair(folder)
         sides = (f"{folder}: the source's side", source), (f"{folder}: the target's side", target)
         check_sizes(published.model, *sides, padded=published.theirs if isinstance(published.model, T5) else None)

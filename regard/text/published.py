@@ -18,6 +18,7 @@ from regard.text.tokenizer import (
     ENCODER,
     FILE,
     FRAMES,
+    ROBERTA,
     SENTINELS,
     SETTINGS,
     T5,
@@ -31,8 +32,14 @@ from regard.text.vocabulary import SENTINEL, Vocabulary
 Settings = dict[str, Any]  # of a tokenizer_config.json
 Merges = list[tuple[str, str]]  # two pieces that are joined, the first pair first
 WORDS, IDS, MERGES, PIECES = "vocab.txt", "vocab.json", "merges.txt", "spiece.model"
+FAIRSEQ_PIECES = "sentencepiece.bpe.model"  # XLM-R's and CamemBERT's: of unigrams, whatever the name says
 SOURCE, TARGET, TARGET_IDS = "source.spm", "target.spm", "target_vocab.json"
 ADDED, NAMES = "added_tokens.json", "special_tokens_map.json"
+CONFIG = "config.json"
+FAIRSEQ = {  # tokens that come before the pieces of the file, and how many of the file's first are left out for them
+    "xlmroberta": (("<s>", "<pad>", "</s>", "<unk>"), 3),
+    "camembert": (("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"), 1),
+}
 MOST = 1000  # sentinels
 RELUCTANCE = 100.0  # taken from the score of a piece that is to be used only where nothing else fits
 
@@ -74,11 +81,13 @@ def builder(folder: Path) -> Callable[[Path, Settings], tokenizers.Tokenizer]:
         return wordpiece
     if (folder / PIECES).exists():
         return sentencepiece
+    if (folder / FAIRSEQ_PIECES).exists():
+        return fairseq_sentencepiece
     if (folder / SOURCE).exists():
         raise Problem(f"{folder} holds a translator, with a vocabulary for each side. Use it to translate.")
     if (folder / IDS).exists() or (folder / MERGES).exists():
         return bpe
-    wanted = f"{FILE}, {WORDS}, {IDS} with {MERGES}, or {PIECES}"
+    wanted = f"{FILE}, {WORDS}, {IDS} with {MERGES}, {PIECES} or {FAIRSEQ_PIECES}"
     raise Problem(f"{folder} holds no vocabulary: there is none of {wanted}. {AGAIN}")
 
 
@@ -135,9 +144,7 @@ def byte_bpe(vocab: dict[str, int], merges: Merges, settings: Settings) -> token
 
 def sentencepiece(folder: Path, settings: Settings) -> tokenizers.Tokenizer:
     """ALBERT's, T5's, or a plain one, by the special tokens it has.  T5's sentinels are not in its file."""
-    model = SentencePiece.load(folder / PIECES)
-    if not model.usual:
-        raise Problem(f"{folder / PIECES} is not of SentencePiece's usual kind (unigram, spaces, no bytes). {AGAIN}")
+    model = usual_pieces(folder / PIECES)
     albert = any(piece.text == "[CLS]" for piece in model.pieces)
     t5 = [piece.text for piece in model.pieces[:3]] == [*T5[:3]]
     scores = [(piece.text, piece.score - RELUCTANCE * is_avoided(piece, albert)) for piece in model.pieces]
@@ -155,6 +162,43 @@ def sentencepiece(folder: Path, settings: Settings) -> tokenizers.Tokenizer:
     if albert or t5:
         inner.post_processor = framed(inner, *FRAMES[ENCODER if albert else T5])
     return inner
+
+
+def usual_pieces(path: Path) -> SentencePiece:
+    model = SentencePiece.load(path)
+    if not model.usual:
+        raise Problem(f"{path} is not of SentencePiece's usual kind (unigram, spaces, no bytes). {AGAIN}")
+    return model
+
+
+def fairseq_sentencepiece(folder: Path, settings: Settings) -> tokenizers.Tokenizer:
+    """XLM-R's and CamemBERT's: fairseq has special tokens of its own before SentencePiece's pieces, and <mask> last."""
+    model = usual_pieces(folder / FAIRSEQ_PIECES)
+    first, skipped = FAIRSEQ[fairseq_kind(folder, settings)]
+    pieces = model.pieces[skipped:]
+    scores = [*((name, -RELUCTANCE) for name in first)]
+    scores += [(piece.text, piece.score - RELUCTANCE * is_special(piece)) for piece in pieces]
+    inner = tokenizers.Tokenizer(models.Unigram([*scores, ("<mask>", -RELUCTANCE)], first.index("<unk>")))
+    inner.normalizer = normalizers.Precompiled(model.charsmap) if model.charsmap else None
+    inner.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
+    inner.decoder = decoders.Metaspace()
+    make_special(inner, [*first, *(piece.text for piece in pieces if is_special(piece)), "<mask>"], greedy="<mask>")
+    inner.post_processor = framed(inner, *FRAMES[ROBERTA])
+    return inner
+
+
+def fairseq_kind(folder: Path, settings: Settings) -> str:
+    """Whose ids these are.  The file does not say; the class of its tokenizer does, or the model beside it."""
+    config = read_object(folder / CONFIG) if (folder / CONFIG).exists() else {}
+    said = [str(settings.get("tokenizer_class") or ""), str(config.get("model_type") or "")]
+    for name in said:
+        kind = name.lower().replace("-", "").removesuffix("fast").removesuffix("tokenizer")
+        if kind in FAIRSEQ:
+            return kind
+    raise Problem(
+        f"{folder / FAIRSEQ_PIECES}: whose ids its pieces have is not known, XLM-R's or CamemBERT's. "
+        f"Name a tokenizer_class in {SETTINGS}: XLMRobertaTokenizer or CamembertTokenizer."
+    )
 
 
 def sentinels(settings: Settings) -> list[str]:

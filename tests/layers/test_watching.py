@@ -50,9 +50,7 @@ def test_the_states_of_layers_in_one_kernel(cell, lengths, layers, two_way, goes
             close(parts[PARTS[cell].index("cell"), -1], ended.parts[1][0, number, : runs[0].width])
 
 
-HOW = [
-    (cell, how) for cell in PARTS for how in ("plain", "residual", "projected") if how != "projected" or cell == "lstm"
-]
+HOW = [*((cell, how) for cell in PARTS for how in ("plain", "residual")), ("lstm", "projected"), ("lstm", "clipped")]
 
 
 @pytest.mark.parametrize("cell, how", HOW)
@@ -61,7 +59,8 @@ HOW = [
 @torch.no_grad()
 def test_the_states_of_a_way(cell, how, lengths, backward):
     torch.manual_seed(0)
-    settings = {"residual": how == "residual", "cells": 9 if how == "projected" else None}
+    settings = {"residual": how == "residual", "cells": 9 if how in ("projected", "clipped") else None}
+    settings |= {"cell_clip": 0.1, "projection_clip": 0.02} if how == "clipped" else {}
     way = Way(WayConfig(cell, 5, 5, 2, **settings), 5, backward=backward).eval()
     rows = Rows.of(lengths)
     x = torch.randn(rows.total, 5)
@@ -77,7 +76,7 @@ def test_the_states_of_a_way(cell, how, lengths, backward):
         given = torch.cat([row.flip(0) for row in rows.split(given)]) if backward else given
         found = torch.cat([parts[-1] for parts in ran.run()])
         close(found[:, :5], given)
-        assert ran.projected == (5 if how == "projected" else None)
+        assert ran.projected == (5 if how in ("projected", "clipped") else None)
         assert not found[:, 5:].any()
 
 

@@ -15,6 +15,8 @@ CONFIGS = {
     "gru": WayConfig("gru", 6, 5, 3),
     "lstm": WayConfig("lstm", 6, 5, 3),
     "projected": WayConfig("lstm", 6, 6, 3, cells=9, residual=True),
+    "clipped": WayConfig("lstm", 6, 5, 3, cell_clip=1e9),  # which nothing reaches: the steps are the kernel's
+    "clipped projections": WayConfig("lstm", 6, 6, 3, cells=9, residual=True, cell_clip=1e9, projection_clip=1e9),
 }
 INPUTS = 4
 
@@ -59,6 +61,18 @@ def test_rows_are_each_row_alone(config, lengths):
             close(rows.split(states)[row], wanted)
             for part, right in zip(now.parts, after, strict=True):
                 close(part[:, row], right[:, 0])
+
+
+@torch.no_grad()
+def test_cells_and_projections_are_held_within_their_bounds():
+    torch.manual_seed(0)
+    free = Way(WayConfig("lstm", 6, 6, 1, cells=9), INPUTS).eval()
+    x, rows = 9 * torch.randn(8, INPUTS), Rows.of([5, 3])
+    bound = Way(WayConfig("lstm", 6, 6, 1, cells=9, cell_clip=0.3, projection_clip=0.05), INPUTS).eval()
+    bound.load_state_dict(free.state_dict())
+    [(states, now)], [(others, then)] = list(bound.each(x, rows)), list(free.each(x, rows))
+    assert now.parts[1].abs().max() == 0.3 < then.parts[1].abs().max()
+    assert states.abs().max() == torch.tensor(0.05) < others.abs().max()
 
 
 @torch.no_grad()
@@ -163,6 +177,19 @@ def test_one_draw_of_weights_serves_all_places_and_its_gradient_comes_back(lengt
 def test_layers_that_cannot_be_are_told(config, told):
     with pytest.raises(UsageProblem, match=told):
         Way(config, INPUTS)
+
+
+@pytest.mark.parametrize(
+    "settings, told",
+    [
+        ({"cell_clip": 0.0}, "cell_clip=0.0: give a number above 0"),
+        ({"cell": "gru", "cell_clip": 3.0}, "only an LSTM's"),
+        ({"projection_clip": 3.0}, "without cells there is no projection to clip"),
+    ],
+)
+def test_bounds_that_cannot_be_are_told(settings, told):
+    with pytest.raises(UsageProblem, match=told):
+        WayConfig(**settings)
 
 
 @torch.no_grad()
