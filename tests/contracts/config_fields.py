@@ -36,7 +36,8 @@ VOCAB = 17
 TOKENS = Tokens.of([[5, 3, 8, 2, 7, 9], [4], [6, 3, 10, 2]])
 TARGETS = Tokens.of([[1, 0, 0], [1, 1, 0, 1], [1]])  # a target's vocabulary may be as small as two
 ROLES = {  # the head that pretraining trains; no entry: the bare encoder
-    **dict.fromkeys(("bert", "roberta", "distilbert", "albert", "electra", "longformer", "linformer"), "masked"),
+    **dict.fromkeys(("bert", "roberta", "xlm-roberta", "camembert", "data2vec-text", "distilbert", "albert"), "masked"),
+    **dict.fromkeys(("electra", "longformer", "linformer"), "masked"),
     **dict.fromkeys(("openai-gpt", "gpt2", "transformer-xl", "reformer", "bigram", "lstm", "elmo"), "write"),
     **dict.fromkeys(("vit", "deit", "convolutional"), "classify"),
     "context2vec": "masked",
@@ -226,9 +227,11 @@ BESIDES: dict[str, dict[str, Besides]] = {  # family -> field -> what else must 
         "recurrent.last": lambda value: {"embedding.width": value},
         "recurrent.cells": lambda value: LAST(value - 1) | {"embedding.width": value - 1},
         "recurrent.residual": lambda value: {"recurrent.width": 16},
+        "recurrent.projection_clip": lambda value: LAST(16) | {"embedding.width": 16, "recurrent.cells": 24},
     },
     "context2vec": {
         "recurrent.cells": lambda value: LAST(value - 1),
+        "recurrent.projection_clip": lambda value: LAST(16) | {"recurrent.cells": 24},
         "recurrent.residual": lambda value: {"recurrent.width": 16},
     },
     "elmo": {
