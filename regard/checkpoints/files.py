@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import safetensors.torch
 from safetensors import SafetensorError
@@ -20,6 +21,7 @@ from torch import Tensor
 
 from regard.errors import Problem
 
+DIGEST = "sha256"  # the key of a JSON object under which the hash of all its other keys stands
 MANIFEST, WEIGHTS = "manifest.json", "model.safetensors"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 PARTIAL = ".partial-"  # in the name of whatever is not in its place yet
@@ -69,6 +71,29 @@ def check_folder(path: Path) -> None:
         raise Problem(f"{manifest} cannot be read ({error}): the folder is damaged.") from None
     for name, (size, digest) in expected.items():
         _check_file(path / name, size, digest)
+
+
+def write_checked_json(path: Path, values: Mapping[str, Any]) -> None:
+    """Write an object as JSON, with the hash by which `read_checked_json` knows that it is as it was written."""
+    write_file(path, json.dumps({**values, DIGEST: _digest(values)}, indent=1).encode())
+
+
+def read_checked_json(path: Path) -> dict[str, Any]:
+    """The object of `write_checked_json`, or a Problem: there is none, or one that is not as it was written."""
+    try:
+        values = json.loads(path.read_bytes())
+        written = values.pop(DIGEST)
+    except OSError as error:
+        raise Problem(f"{path} cannot be read: {error.strerror}.") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise Problem(f"{path} is damaged: it is not what was written there ({error}).") from None
+    if written != _digest(values):
+        raise Problem(f"{path} is damaged: its bytes are not those that were written (sha256 differs).")
+    return values
+
+
+def _digest(values: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
