@@ -11,7 +11,7 @@ import torch
 
 from regard.commands.listeners import listener_of
 from regard.commands.pretraining_run import A_DAY, PretrainingRun, judged
-from regard.commands.run_folder import claim
+from regard.commands.run_folder import claim, save_initial, save_result
 from regard.config import to_dict
 from regard.data.recordings import SoundCorpus, recordings_of
 from regard.data.sound_batches import Crops
@@ -50,6 +50,7 @@ class HearingRun(PretrainingRun):
         if is_first():
             told = [*corpus.lines(), *batches.lines(), *self.facts(asked, [CONTRAST], fresh)]
             print(*told, sep="\n", file=sys.stderr, flush=True)
+        save_initial(self.folder, listener)
         outcome = train(
             asked, batches, self.training(device), self.folder, evaluate=self.held_out_sound(asked, listener),
             fingerprint=corpus.fingerprint, allow_changed_data=allow_changed_data,
@@ -61,7 +62,7 @@ class HearingRun(PretrainingRun):
             sys.exit(outcome.exit_code)
         listener.model.eval()
         if is_first():
-            listener.save(self.folder / "model", self.card([CONTRAST], outcome))
+            save_result(self.folder, listener, self.card([CONTRAST], outcome))
         return listener
 
     def asking(self) -> Asking:

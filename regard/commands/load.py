@@ -20,7 +20,8 @@ def load(
 ) -> Translator | Reader | Finetuned:
     """The model of a folder (one that holds config.json, or a run's), of a name in the box, or of one on the hub, which
     is fetched unless the cache has it.  Encoders read, translators translate, and what was fine-tuned does its task.
-    In bf16, or on a CPU in int8, it is faster, and can be neither trained nor saved."""
+    Of a run that has not finished it is the best checkpoint so far, which is said on stderr.  In bf16, or on a CPU in
+    int8, it is faster, and can be neither trained nor saved."""
     from regard.tasks.precision import in_precision
 
     return in_precision(opened(model, device), precision)
@@ -41,7 +42,9 @@ def opened(model: str | Path, device: str | None = None) -> Translator | Reader 
     if not (folder / CONFIG).exists() and (folder / "model").is_dir():
         folder = folder / "model"
     elif (folder / "run.json").exists():
-        raise Problem(f"{folder} is a run that has not finished; give its command again, and it goes on to the end")
+        from regard.commands.stopped_run import open_stopped
+
+        return open_stopped(folder, device)
     family, _ = read_json(folder / CONFIG)
     if family in (*FAMILIES, *PUBLISHED_TRANSLATORS):
         return Translator.load(folder, device)

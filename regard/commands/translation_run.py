@@ -15,7 +15,7 @@ import torch
 from regard import __version__
 from regard.checkpoints.files import write_file
 from regard.commands.evaluate import evaluate_translator
-from regard.commands.run_folder import claim
+from regard.commands.run_folder import claim, save_initial, save_result
 from regard.commands.settings import TranslationSettings
 from regard.commands.show import make_model
 from regard.commands.vector_start import begin_from
@@ -101,6 +101,7 @@ class TranslationRun:
         if is_first():
             told = describe_parallel(self.train, encoded, self.dev, self.test, self.source, self.target)
             print(*told.lines(), sep="\n", file=sys.stderr, flush=True)
+        save_initial(self.folder, translator)
         outcome = train(
             asked, self.batches(encoded), settings.training, self.folder,
             evaluate=lambda: self.evaluation(translator, dev),
@@ -111,7 +112,7 @@ class TranslationRun:
             sys.exit(outcome.exit_code)
         translator.model.eval()
         if is_first():
-            translator.save(self.folder / "model", self.card(translator, outcome))
+            save_result(self.folder, translator, self.card(translator, outcome))
             self.score(translator)
         return translator
 

@@ -44,9 +44,7 @@ class Next(Objective):
             return words_answered(model, "write", states_of(model, batch), batch["wanted"], model.logits)
         was = self.states.get(turn) if turn is not None and batch["goes_on"] else None
         if was is None and batch.get("goes_on") and self.training:
-            raise Problem(
-                "the state of these rows was not saved with the checkpoint; train in a new folder"
-            )
+            raise Problem("the state of these rows was not saved with the checkpoint; train in a new folder")
         if self.penalties is None:
             states, state = model.read(tokens, was)
         else:

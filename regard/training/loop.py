@@ -278,7 +278,7 @@ class Run:
             if fault := self.checkpoints.fault(step):
                 raise Problem(
                     f"{fault} The result of the run needs these weights, of step {step}. Put the file back from a "
-                    f"copy; or remove {self.checkpoints.at(step)}, and the same command ends with what weights are left."
+                    f"copy; or remove {self.checkpoints.at(step)}, and the same command ends with the weights left."
                 )
         set_weights(self.asked, self.checkpoints.average(steps), self.checkpoints.folder)
 
