@@ -16,8 +16,8 @@ from regard.training.parallel import Ranks, is_first
 SCRIPT = Path(__file__).with_name("tiny_run.py")
 
 
-def torchrun(*arguments):
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+def torchrun(*arguments, options=()):
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *options]
     return subprocess.run([*command, str(SCRIPT), json.dumps(arguments)], capture_output=True, text=True, timeout=120)
 
 
@@ -75,6 +75,20 @@ def test_when_one_rank_fails_the_other_stops_with_its_message(tmp_path, fault, c
     assert two_ranks(tmp_path, fault) == codes
     assert (tmp_path / "rank-0.txt").read_text().startswith(message)
     assert not (tmp_path / "finished.json").exists()
+
+
+@pytest.mark.slow
+def test_torchrun_starts_killed_ranks_again_and_they_end_the_same(tmp_path):
+    """One rank is killed once: both are started anew, go on from the checkpoint, and end as two that nobody killed."""
+    killed = torchrun(str(tmp_path / "killed"), "is killed once", {}, {}, options=["--max-restarts", "1"])
+    assert killed.returncode == 0 and "exitcode: -9" in killed.stderr, killed.stderr
+    assert torchrun(str(tmp_path / "whole"), "", {}, {}).returncode == 0
+    for rank in (0, 1):
+        ends = [load_file(tmp_path / f"{name}/rank-{rank}.safetensors") for name in ("killed", "whole")]
+        assert_equal(*ends)
+    assert [record["step"] for record in records(tmp_path / "killed")] == [
+        record["step"] for record in records(tmp_path / "whole")
+    ]
 
 
 def test_a_signal_to_one_rank_stops_both_after_the_same_step(tmp_path):

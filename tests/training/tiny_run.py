@@ -146,6 +146,8 @@ class FailingRows(CountingRows):
             raise Problem("line 13 of train.de is empty")
         if position == 13 and self.fault == "is killed":
             os.kill(os.getpid(), signal.SIGKILL)
+        if position == 13 and self.fault == "is killed once" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+            os.kill(os.getpid(), signal.SIGKILL)
         if position == 13 and self.fault == "is signalled":
             os.kill(os.getpid(), signal.SIGTERM)
         return super().at(position)
