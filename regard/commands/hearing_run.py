@@ -13,7 +13,7 @@ from regard.commands.listeners import listener_of
 from regard.commands.pretraining_run import A_DAY, PretrainingRun, judged
 from regard.commands.run_folder import claim, save_initial, save_result
 from regard.config import to_dict
-from regard.data.recordings import SoundCorpus, recordings_of
+from regard.data.recordings import FACTS, SoundCorpus, recordings_of
 from regard.data.sound_batches import Crops
 from regard.errors import UsageProblem
 from regard.models import SOUND
@@ -85,7 +85,7 @@ class HearingRun(PretrainingRun):
         """The samples of all recordings; the first rank decodes them, the others wait."""
         if is_first():
             return SoundCorpus.make(recordings_of(paths), rate, folder)
-        wait_for(folder / "sounds.json", A_DAY)
+        wait_for(folder / FACTS, A_DAY)
         return SoundCorpus.load(folder)
 
     def facts(self, asked: Asked, parts: list[str], fresh: list[str]) -> Iterator[str]:

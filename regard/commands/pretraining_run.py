@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from regard import __version__
-from regard.checkpoints.files import write_file
+from regard.checkpoints.files import check_digest, write_with_digest
 from regard.commands.encoders import changed, encoder_of, new_reader, read_tokenizer
 from regard.commands.load import load_reader
 from regard.commands.run_folder import claim, save_initial, save_result
@@ -119,8 +119,9 @@ class PretrainingRun:
         if is_first() and not place.exists():
             special = self.special(kind)
             learned = Tokenizer.train(kind, self.sample(), s.vocab, lowercase=s.lowercase, special=special)
-            write_file(place, learned.to_json().encode())
+            write_with_digest(place, learned.to_json().encode())
         wait_for(place, A_DAY)
+        check_digest(place)
         return Tokenizer.load(place)
 
     def pieces(self) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from regard import __version__
-from regard.checkpoints.files import write_file
+from regard.checkpoints.files import check_digest, write_with_digest
 from regard.commands.evaluate import evaluate_translator
 from regard.commands.run_folder import claim, save_initial, save_result
 from regard.commands.settings import TranslationSettings
@@ -85,8 +85,9 @@ class TranslationRun:
             if is_first() and not place.exists():
                 s = self.settings
                 learned = Tokenizer.train(s.tokenizer, lines, s.vocab, lowercase=s.lowercase, special=self.special)
-                write_file(place, learned.to_json().encode())
+                write_with_digest(place, learned.to_json().encode())
             wait_for(place, A_DAY)
+            check_digest(place)
         loaded = [Tokenizer.load(self.folder / name) for name in sides]
         return loaded[0], loaded[-1]
 

@@ -21,10 +21,8 @@ from regard.training.step import Stepper
 OFTEN = {"steps": 6, "evaluate_every": 2, "save_every": 2, "report_every": 1}
 TEXT = {**OFTEN, "budget": 200, "longest": 32}
 BERT = (*SHAPE, "embedding.width=16")
-T5 = ("embedding.width=16",) + tuple(
-    f"{side}.{one}" for side in ("encoder", "decoder")
-    for one in ("layers=1", "block.width=16", "block.inner=16", "block.attention.heads=2", "block.attention.size=8")
-)  # fmt: skip
+SIDE = ("layers=1", "block.width=16", "block.inner=16", "block.attention.heads=2", "block.attention.size=8")
+T5 = ("embedding.width=16", *(f"{side}.{one}" for side in ("encoder", "decoder") for one in SIDE))
 MEMORY = (*SHAPE, "embedding.width=16", "memory=8")
 SOUND = (
     "stack.layers=1", "stack.block.width=16", "stack.block.inner=16", "stack.block.attention.heads=2", "around=4",

@@ -42,7 +42,7 @@ def state_of(folder):
 def test_every_kind_of_run_can_be_used_before_it_has_finished(data, tmp_path, capsys, kind):
     run = tmp_path / "run"
     stop(RUNS[kind], data, run)
-    newest, state = state_of(run)
+    _, state = state_of(run)
     best, before = state["progress"]["best_step"] or state["progress"]["step"], contents(run)
     capsys.readouterr()
     model = regard.load(run, "cpu")

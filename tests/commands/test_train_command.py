@@ -50,7 +50,15 @@ def call_function(corpus, out):
 def test_a_run_is_a_folder_with_all_that_belongs_to_it(finished):
     folder, translator = finished
     names = {path.name for path in folder.iterdir()}
-    assert names == {"run.json", "tokenizer.json", "metrics.jsonl", "checkpoints", "finished.json", "lock", "model"}
+    own = {"run.json", "metrics.jsonl", "checkpoints", "finished.json", "lock", "model"}
+    assert names == own | {"tokenizer.json", "tokenizer.json.sha256"}
+        "run.json",
+        "metrics.jsonl",
+        "checkpoints",
+        "finished.json",
+        "lock",
+        "model",
+    }
     files = {path.name for path in (folder / "model").iterdir()}
     assert files == {"config.json", "model.safetensors", "tokenizer.json", "manifest.json", "README.md"}
     records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]

@@ -16,16 +16,20 @@ from regard.training.parallel import Ranks, is_first
 SCRIPT = Path(__file__).with_name("tiny_run.py")
 
 
-def torchrun(*arguments, options=()):
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *options]
+def torchrun(*arguments, options=("--standalone",)):
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", *options]
     return subprocess.run([*command, str(SCRIPT), json.dumps(arguments)], capture_output=True, text=True, timeout=120)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
 
 
 def two_ranks(folder, fault, **changes):
     """As torchrun starts them, sooner; their exit codes."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(probe.getsockname()[1]), "WORLD_SIZE": "2"}
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "WORLD_SIZE": "2"}
     arguments = [(str(folder), fault, meeting | {"RANK": str(rank)}, changes) for rank in (0, 1)]
     processes = [PROCESSES.Process(target=as_rank, args=each) for each in arguments]
     for process in processes:
@@ -79,8 +83,10 @@ def test_when_one_rank_fails_the_other_stops_with_its_message(tmp_path, fault, c
 
 @pytest.mark.slow
 def test_torchrun_starts_killed_ranks_again_and_they_end_the_same(tmp_path):
-    """One rank is killed once: both are started anew, go on from the checkpoint, and end as two that nobody killed."""
-    killed = torchrun(str(tmp_path / "killed"), "is killed once", {}, {}, options=["--max-restarts", "1"])
+    """One rank is killed once: both are started anew, go on from the checkpoint, and end as two that nobody killed.
+    Without --standalone torchrun keeps its store from one start to the next."""
+    options = ["--master-port", free_port(), "--max-restarts", "1"]
+    killed = torchrun(str(tmp_path / "killed"), "is killed once", {}, {}, options=options)
     assert killed.returncode == 0 and "exitcode: -9" in killed.stderr, killed.stderr
     assert torchrun(str(tmp_path / "whole"), "", {}, {}).returncode == 0
     for rank in (0, 1):
