@@ -20,6 +20,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from regard.errors import Problem
+from regard.layers.host_memory import check_memory
 
 DIGEST = "sha256"  # the key of a JSON object under which the hash of all its other keys stands
 MANIFEST, WEIGHTS = "manifest.json", "model.safetensors"
@@ -140,6 +141,7 @@ def _digest(values: Mapping[str, Any]) -> str:
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
     try:
+        check_memory(path.stat().st_size, f"{path}", "Take a smaller model, or a machine with more memory.")
         return safetensors.torch.load_file(path)
     except (OSError, SafetensorError) as error:
         raise Problem(f"{path} cannot be read as safetensors ({error}). Fetch or write it again.") from error

@@ -19,6 +19,7 @@ from regard.checkpoints.files import check_room, read_checked_json, sweep, write
 from regard.checkpoints.weights import set_weights, weights_of
 from regard.config import to_dict
 from regard.errors import Problem, UsageProblem
+from regard.layers.host_memory import check_memory
 from regard.objectives.objective import Asked, Batch
 from regard.training.ahead import Batches
 from regard.training.compiled import compiled
@@ -69,6 +70,9 @@ def train(
     if config.patience and evaluate is None:
         raise UsageProblem(f"patience={config.patience} waits for better evaluations, and none was asked for")
     folder, device = Path(folder), device_of(asked)
+    if device.type == "cpu":  # a gradient, and two numbers of AdamW's, for each weight that learns
+        learning = sum(parameter.nbytes for parameter in asked.parameters() if parameter.requires_grad)
+        check_memory(3 * learning, "Training this model, beside its weights,", "Train a smaller one, or elsewhere.")
     with together(device) as ranks, Stopping() as stopping:
         terms = Terms(to_dict(config), fingerprint, config.accumulate * ranks.count)
         shapes = {name: [*tensor.shape] for name, tensor in weights_of(asked).items()}

@@ -18,7 +18,8 @@ from regard.checkpoints.weights import weights_of
 from regard.errors import Problem
 
 torch.set_num_threads(1)
-KINDS = ["streams", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("translate", "classify", "image", "contrast"))]
+SLOW = ["translate", "classify", "image", "contrast"]
+KINDS = ["streams", *(pytest.param(kind, marks=pytest.mark.slow) for kind in SLOW)]
     "translate",
     "streams",
     *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("classify", "image", "contrast")),
