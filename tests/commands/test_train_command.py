@@ -52,13 +52,6 @@ def test_a_run_is_a_folder_with_all_that_belongs_to_it(finished):
     names = {path.name for path in folder.iterdir()}
     own = {"run.json", "metrics.jsonl", "checkpoints", "finished.json", "lock", "model"}
     assert names == own | {"tokenizer.json", "tokenizer.json.sha256"}
-        "run.json",
-        "metrics.jsonl",
-        "checkpoints",
-        "finished.json",
-        "lock",
-        "model",
-    }
     files = {path.name for path in (folder / "model").iterdir()}
     assert files == {"config.json", "model.safetensors", "tokenizer.json", "manifest.json", "README.md"}
     records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]

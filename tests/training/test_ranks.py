@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
-from tiny_run import CONFIG, PROCESSES, as_rank, assert_equal, assert_near, records, run, saved
+from tiny_run import CONFIG, PROCESSES, as_rank, assert_equal, assert_near, carrying, records, run, saved
 
 from regard.training.parallel import Ranks, is_first
 
@@ -79,6 +79,19 @@ def test_when_one_rank_fails_the_other_stops_with_its_message(tmp_path, fault, c
     assert two_ranks(tmp_path, fault) == codes
     assert (tmp_path / "rank-0.txt").read_text().startswith(message)
     assert not (tmp_path / "finished.json").exists()
+
+
+def test_what_two_ranks_carried_is_taken_up_by_one(tmp_path):
+    """Each rank's part lies in the checkpoint, under its manifest; one process takes up all turns, two again theirs."""
+    whole = run(tmp_path / "whole", replace(CONFIG, accumulate=2), **carrying()).weights
+    assert two_ranks(tmp_path / "two", "carries", steps=4) == [0, 0]
+    folder = tmp_path / "two/checkpoints/step-00000004"
+    names = {"carried-0.safetensors", "carried-1.safetensors"}
+    assert names < json.loads((folder / "manifest.json").read_text())["files"].keys()
+    assert {path.name for path in folder.parent.iterdir()} == {"step-00000002", "step-00000004"}
+    run(tmp_path / "two", replace(CONFIG, accumulate=2, steps=8), **carrying())
+    assert two_ranks(tmp_path / "two", "carries") == [0, 0]
+    assert_near(load_file(tmp_path / "two/rank-1.safetensors"), whole, 1e-6)
 
 
 @pytest.mark.slow
