@@ -30,4 +30,5 @@ def is_out_of_memory(error: BaseException) -> bool:
 def memory_asked_for(error: BaseException) -> str:
     """What an allocation that failed was to bring, as far as the message tells."""
     found = re.search(r"allocate (\d+) bytes", str(error))
-    return f"{int(found[1]):,} bytes more were asked for" if found else str(error).partition("\n")[0].rstrip(".")
+    first = str(error).partition("\n")[0].rstrip(".") or "the message names no size"
+    return f"{int(found[1]):,} bytes more were asked for" if found else first

@@ -40,7 +40,9 @@ def check_model(make: Callable[[], nn.Module]) -> None:
         outline = make()
     weights = sum(tensor.nbytes for tensor in (*outline.parameters(), *outline.buffers()))
     count = sum(parameter.numel() for parameter in outline.parameters())
-    check_memory(weights, f"A model of {count:,} parameters", "Make it smaller (--set, --vocab), or elsewhere.")
+    check_memory(
+        weights, f"A model of {count:,} parameters", "Make it smaller (--set, --vocab), or take a machine with more."
+    )
 
 
 def _unused() -> int | None:

@@ -72,7 +72,11 @@ def train(
     folder, device = Path(folder), device_of(asked)
     if device.type == "cpu":  # a gradient, and two numbers of AdamW's, for each weight that learns
         learning = sum(parameter.nbytes for parameter in asked.parameters() if parameter.requires_grad)
-        check_memory(3 * learning, "Training this model, beside its weights,", "Train a smaller one, or elsewhere.")
+        check_memory(
+            3 * learning,
+            "Training this model, beside its weights,",
+            "Train a smaller one, or take a machine with more.",
+        )
     with together(device) as ranks, Stopping() as stopping:
         terms = Terms(to_dict(config), fingerprint, config.accumulate * ranks.count)
         shapes = {name: [*tensor.shape] for name, tensor in weights_of(asked).items()}

@@ -20,10 +20,6 @@ from regard.errors import Problem
 torch.set_num_threads(1)
 SLOW = ["translate", "classify", "image", "contrast"]
 KINDS = ["streams", *(pytest.param(kind, marks=pytest.mark.slow) for kind in SLOW)]
-    "translate",
-    "streams",
-    *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("classify", "image", "contrast")),
-]
 IGNORED = {"lock", "README.md"}  # nothing of these decides anything
 
 

@@ -18,6 +18,7 @@ from regard.errors import Problem
 from regard.tasks.classify import TARGET_SCALE
 
 torch.set_num_threads(1)
+SIMILAR = ("pair", "choose", "both", "text", "direct")  # to others, which are tried each time
 USES = {
     "classify": ["classify", "a film is good"], "tag": ["tag", "the film"], "translate": ["translate"],
     "masked": ["fill", "a [MASK] is good"], "next": ["generate", "a film", "--most", 2], "image": ["show"],
@@ -38,7 +39,9 @@ def state_of(folder):
     return newest, json.loads((newest / "state.json").read_text())
 
 
-@pytest.mark.parametrize("kind", RUNS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.slow) if kind in SIMILAR else kind for kind in RUNS]
+)
 def test_every_kind_of_run_can_be_used_before_it_has_finished(data, tmp_path, capsys, kind):
     run = tmp_path / "run"
     stop(RUNS[kind], data, run)
