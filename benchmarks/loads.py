@@ -3,7 +3,6 @@ files that all contenders read."""
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,10 +13,8 @@ import torch
 
 from benchmarks.copying import LENGTHS
 from benchmarks.layout import filled
-from regard.checkpoints.files import write_file
 from regard.commands.show import flops, make_model
-from regard.config import to_dict
-from regard.data.corpus import FACTS, SHARD, Writer
+from regard.data.corpus import SHARD, Writer, write_facts
 from regard.data.pretraining import SHORTEST
 from regard.models import ENCODERS, TRANSLATORS, family_of
 from regard.models.folder import save_model
@@ -121,7 +118,7 @@ def write_corpus(folder: Path, tokenizer: Tokenizer, lengths: np.ndarray) -> Non
     with closing(Writer(folder, tokenizer, SHARD)) as writer:
         writer.add(range(len(rows)), rows)
         facts = writer.end("drawn by chance")
-    write_file(folder / FACTS, json.dumps(to_dict(facts)).encode())
+    write_facts(folder, facts)
 
 
 def lay_out_translator(load: Load, folder: Path, examples: Path) -> float:

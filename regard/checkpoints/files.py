@@ -11,16 +11,19 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
 
 from regard.errors import Problem
+from regard.layers.host_memory import check_memory
 
+DIGEST = "sha256"  # the key of a JSON object under which the hash of all its other keys stands
 MANIFEST, WEIGHTS = "manifest.json", "model.safetensors"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 PARTIAL = ".partial-"  # in the name of whatever is not in its place yet
@@ -85,9 +88,75 @@ def check_regular_files(folder: Path) -> None:
             check_regular_file(path)
 
 
+def file_entries(folder: Path, names: Iterable[str]) -> dict[str, Any]:
+    """Of files that were written piece by piece: the size and hash of each, as a manifest has them."""
+    found = {}
+    for name in names:
+        with open(folder / name, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            found[name] = {"bytes": os.fstat(file.fileno()).st_size, "sha256": digest}
+    return found
+
+
+def check_entries(folder: Path, entries: Mapping[str, Any]) -> None:
+    """Raise a Problem that names the first file which is not as `file_entries` found it."""
+    for name, entry in entries.items():
+        _check_file(folder / name, entry["bytes"], entry["sha256"])
+
+
+def write_with_digest(path: Path, content: bytes) -> None:
+    """Write a file, and beside it its hash as `sha256sum --check` reads it, which comes first: what a kill leaves
+    without a file says nothing."""
+    write_file(_digest_file(path), f"{hashlib.sha256(content).hexdigest()}  {path.name}\n".encode())
+    write_file(path, content)
+
+
+def check_digest(path: Path) -> None:
+    """Raise a Problem if a file of `write_with_digest` is not as it was written.  One without a hash passes."""
+    try:
+        written = _digest_file(path).read_bytes()[:64]
+    except FileNotFoundError:
+        return
+    if hashlib.sha256(path.read_bytes()).hexdigest().encode() != written:
+        raise Problem(
+            f"{path} is damaged: its bytes are not those that were written (sha256 differs from {_digest_file(path)}). "
+            "Put it back from a copy, or begin in a new folder."
+        )
+
+
+def _digest_file(path: Path) -> Path:
+    return path.with_name(f"{path.name}.sha256")
+
+
+def write_checked_json(path: Path, values: Mapping[str, Any]) -> None:
+    """Write an object as JSON, with the hash by which `read_checked_json` knows that it is as it was written."""
+    write_file(path, json.dumps({**values, DIGEST: _digest(values)}, indent=1).encode())
+
+
+def read_checked_json(path: Path) -> dict[str, Any]:
+    """The object of `write_checked_json`, or a Problem: there is none, or one that is not as it was written."""
+    try:
+        values = json.loads(path.read_bytes())
+        written = values.pop(DIGEST)
+    except OSError as error:
+        raise Problem(f"{path} cannot be read: {error.strerror}.") from error
+    except KeyError:
+        raise Problem(f"{path} has no hash: it is damaged, or an earlier version of regard wrote it.") from None
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise Problem(f"{path} is damaged: it cannot be read as what was written there ({error}).") from None
+    if written != _digest(values):
+        raise Problem(f"{path} is damaged: its bytes are not those that were written (sha256 differs).")
+    return values
+
+
+def _digest(values: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
 def load_tensors(path: Path) -> dict[str, Tensor]:
     check_regular_file(path)
     try:
+        check_memory(path.stat().st_size, f"{path}", "Take a smaller model, or a machine with more memory.")
         return safetensors.torch.load_file(path)
     except (OSError, SafetensorError) as error:
         raise Problem(f"{path} cannot be read as safetensors ({error}). Fetch or write it again.") from error

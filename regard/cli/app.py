@@ -14,8 +14,9 @@ from typer import Option
 
 from regard import __version__
 from regard.cli.memory import keep_freed_memory
-from regard.errors import Problem
+from regard.errors import Problem, is_out_of_memory, memory_asked_for
 
+LESS = "Give it less at a time (shorter texts, a smaller batch), take a smaller model, or a machine with more memory."
 # plain text: in the tables of rich_markup_mode there is no room for words on 80 columns
 plain = partial(typer.Typer, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
 app = plain(help="Attention models: train, use, look inside.")
@@ -32,6 +33,11 @@ def main() -> NoReturn:
     except Problem as problem:
         print(f"regard: {problem}", file=sys.stderr)
         sys.exit(problem.exit_code)
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        print(f"regard: there is not enough memory ({memory_asked_for(error)}). {LESS}", file=sys.stderr)
+        sys.exit(1)
     except OSError as error:  # standard output on a full disk
         print(f"regard: {error}", file=sys.stderr)
         sys.exit(1)

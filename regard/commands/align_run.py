@@ -15,7 +15,7 @@ from torch import nn
 from regard import __version__
 from regard.checkpoints.weights import weights_of
 from regard.commands.align_settings import AligningSettings
-from regard.commands.run_folder import claim
+from regard.commands.run_folder import claim, save_initial, save_result
 from regard.config import to_dict
 from regard.data.lines import fingerprint
 from regard.models.heads import with_heads
@@ -70,6 +70,7 @@ class AlignRun:
             claim(self.folder, {"settings": to_dict(s), "model": {"name": self.model, **to_dict(config)}})
             facts.append(f"{steps:,} steps of {s.batch}, rate {training.optimizer.rate:.1e}, {training.precision}")
             print(*facts, sep="\n", file=sys.stderr, flush=True)
+        save_initial(self.folder, writer)
         outcome = train(
             asked, batches, training, self.folder, evaluate=self.evaluation(asked), reporter=Aloud(self),
             fingerprint=self.fingerprint(writer), allow_changed_data=allow_changed_data,
@@ -79,7 +80,7 @@ class AlignRun:
         published, _ = with_heads(writer.published, {"write"}, config=config)  # its dropout again
         writer = Writer(published, writer.tokenizer, writer.pooling)
         if is_first():
-            writer.save(self.folder / "model", self.card(outcome, training))
+            save_result(self.folder, writer, self.card(outcome, training))
         return writer
 
     def training(self, steps: int, width: int) -> TrainingConfig:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from regard import __version__
-from regard.commands.run_folder import claim
+from regard.commands.run_folder import claim, save_initial, save_result
 from regard.commands.settings import FinetuningSettings
 from regard.config import to_dict
 from regard.data.corpus import unknown_warnings
@@ -75,6 +77,7 @@ class FinetuningRun:
             claim(self.folder, {"settings": to_dict(settings), "model": begun})
             notes = [*examples.notes, *self.unknown_warnings(finetuned.reader)]
             print(*self.facts(fresh, notes, training), sep="\n", file=sys.stderr, flush=True)
+        save_initial(self.folder, in_training(finetuned))
         outcome = train(
             Asked(finetuned.reader.model, objective),
             ExampleBatches(examples, settings.batch, settings.seed),
@@ -89,7 +92,7 @@ class FinetuningRun:
         self.task.finish(finetuned.reader.model)
         finetuned.tune(self.dev)
         if is_first():
-            finetuned.save(self.folder / "model", self.card(outcome, training))
+            save_result(self.folder, finetuned, self.card(outcome, training))
             self.tell(finetuned)
         return finetuned
 
@@ -190,6 +193,13 @@ def column_warnings(files: dict[str, Any]) -> list[str]:
     train = getattr(files["train"], "columns", None)
     others = {name: getattr(data, "columns", None) for name, data in files.items() if data is not None}
     return [f"warning: of {name} other columns are read: {other}" for name, other in others.items() if other != train]
+
+
+def in_training(finetuned: Finetuned) -> Finetuned:
+    """The model with a config.json that says what its task has yet to settle when the training ends."""
+    reader, published = copy(finetuned.reader), finetuned.reader.published
+    reader.published = replace(published, theirs={**published.theirs, **finetuned.task.training_settings()})
+    return Finetuned(reader, finetuned.name, finetuned.task)
 
 
 def usual_rate(width: int) -> float:

@@ -11,9 +11,9 @@ import torch
 
 from regard.commands.listeners import listener_of
 from regard.commands.pretraining_run import A_DAY, PretrainingRun, judged
-from regard.commands.run_folder import claim
+from regard.commands.run_folder import claim, save_initial, save_result
 from regard.config import to_dict
-from regard.data.recordings import SoundCorpus, recordings_of
+from regard.data.recordings import FACTS, SoundCorpus, recordings_of
 from regard.data.sound_batches import Crops
 from regard.errors import UsageProblem
 from regard.models import SOUND
@@ -50,6 +50,7 @@ class HearingRun(PretrainingRun):
         if is_first():
             told = [*corpus.lines(), *batches.lines(), *self.facts(asked, [CONTRAST], fresh)]
             print(*told, sep="\n", file=sys.stderr, flush=True)
+        save_initial(self.folder, listener)
         outcome = train(
             asked, batches, self.training(device), self.folder, evaluate=self.held_out_sound(asked, listener),
             fingerprint=corpus.fingerprint, allow_changed_data=allow_changed_data,
@@ -61,7 +62,7 @@ class HearingRun(PretrainingRun):
             sys.exit(outcome.exit_code)
         listener.model.eval()
         if is_first():
-            listener.save(self.folder / "model", self.card([CONTRAST], outcome))
+            save_result(self.folder, listener, self.card([CONTRAST], outcome))
         return listener
 
     def asking(self) -> Asking:
@@ -84,7 +85,7 @@ class HearingRun(PretrainingRun):
         """The samples of all recordings; the first rank decodes them, the others wait."""
         if is_first():
             return SoundCorpus.make(recordings_of(paths), rate, folder)
-        wait_for(folder / "sounds.json", A_DAY)
+        wait_for(folder / FACTS, A_DAY)
         return SoundCorpus.load(folder)
 
     def facts(self, asked: Asked, parts: list[str], fresh: list[str]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from regard.box import boxes
 from regard.commands.pretraining_run import A_DAY, EVALUATED, OWN, SAMPLE, PretrainingRun, judged
+from regard.commands.run_folder import INITIAL, MODEL
 from regard.config import did_you_mean
 from regard.data.corpus import Corpus
 from regard.data.stream import Shuffled, Streams
@@ -93,7 +94,8 @@ def is_language(model: str, objective: str) -> bool:
 
 
 def family_in(model: str) -> str:
-    """What the config.json of a folder says, its own or that of the model in it; or of a model in the box."""
+    """What the config.json of a folder says, its own or that of the model in it, which a run has come to or began as;
+    or of a model in the box."""
     model = str(boxes().get(model, model))
-    places = [path for path in (Path(model) / CONFIG, Path(model) / "model" / CONFIG) if path.is_file()]
+    places = [path for path in (Path(model) / place / CONFIG for place in ("", MODEL, INITIAL)) if path.is_file()]
     return read_json(places[0])[0] if places else ""

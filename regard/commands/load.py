@@ -26,9 +26,10 @@ def load(
 ) -> Translator | Reader | Finetuned:
     """The model of a folder (one that holds config.json, or a run's), of a name in the box, or of one on the hub, which
     is fetched unless the cache has it.  Encoders read, translators translate, and what was fine-tuned does its task.
-    In bf16, or on a CPU in int8, it is faster, and can be neither trained nor saved.  A `revision` is a commit, a tag
-    or a branch on the hub, which NAME@REVISION names too.  Tensors whose names match a pattern of `ignore`, such as
-    "lm_head.*", are left out."""
+    Of a run that has not finished it is the best checkpoint so far, which is said on stderr.  In bf16, or on a CPU in
+    int8, it is faster, and can be neither trained nor saved.  A `revision` is a commit, a tag or a branch on the hub,
+    which NAME@REVISION names too.  Tensors whose names match a pattern of `ignore`, such as "lm_head.*", are left
+    out."""
     from regard.checkpoints.hub import at_revision
     from regard.tasks.precision import in_precision
 
@@ -54,7 +55,9 @@ def opened(
     if not (folder / CONFIG).exists() and (folder / "model").is_dir():
         folder = folder / "model"
     elif (folder / "run.json").exists():
-        raise Problem(f"{folder} is a run that has not finished; give its command again, and it goes on to the end")
+        from regard.commands.stopped_run import open_stopped
+
+        return open_stopped(folder, device)
     family, _ = read_json(encoder_folder(folder) / CONFIG)
     if family in (*FAMILIES, *PUBLISHED_TRANSLATORS):
         return Translator.load(folder, device, ignore)

@@ -18,7 +18,7 @@ from torch import Tensor
 from regard import __version__
 from regard.commands.label_options import check_label_options
 from regard.commands.picture_settings import AugmentSettings, PictureSettings
-from regard.commands.run_folder import claim
+from regard.commands.run_folder import claim, save_initial, save_result
 from regard.config import to_dict
 from regard.data.augment import Augment, Bend, Erase, Flip, Mix, PaddedCrop, Recolour, ResizedCrop, Sometimes, Step
 from regard.data.images import Gallery
@@ -73,6 +73,7 @@ class PictureRun:
         cached, held = self.cached(reader, self.train, "train"), self.cached(reader, self.dev, "dev")
         store = on_device(cached.pixels, device)
         wanted = self.task.wanted(self.train)
+        save_initial(self.folder, finetuned)
         outcome = train(
             Asked(reader.model, self.objective(reader, store, teacher)),
             PictureBatches(cached, wanted, settings.batch, settings.seed, on_device=store is not None),
@@ -85,7 +86,7 @@ class PictureRun:
             sys.exit(outcome.exit_code)
         reader.model.eval()
         if is_first():
-            finetuned.save(self.folder / "model", self.card(outcome, training))
+            save_result(self.folder, finetuned, self.card(outcome, training))
             self.tell(reader, held)
         return finetuned
 

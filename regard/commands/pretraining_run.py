@@ -9,10 +9,10 @@ from pathlib import Path
 import torch
 
 from regard import __version__
-from regard.checkpoints.files import write_file
+from regard.checkpoints.files import check_digest, write_with_digest
 from regard.commands.encoders import changed, encoder_of, new_reader, read_tokenizer
 from regard.commands.load import load_reader
-from regard.commands.run_folder import claim
+from regard.commands.run_folder import claim, save_initial, save_result
 from regard.commands.settings import PretrainingSettings
 from regard.config import did_you_mean, to_dict
 from regard.data.corpus import Corpus, unknown_warnings
@@ -122,8 +122,9 @@ class PretrainingRun:
         if is_first() and not place.exists():
             special = self.special(kind)
             learned = Tokenizer.train(kind, self.sample(), s.vocab, lowercase=s.lowercase, special=special)
-            write_file(place, learned.to_json().encode())
+            write_with_digest(place, learned.to_json().encode())
         wait_for(place, A_DAY)
+        check_digest(place)
         return Tokenizer.load(place)
 
     def pieces(self) -> str:
@@ -152,10 +153,11 @@ class PretrainingRun:
             told = [*corpus.lines(), *batches.lines(), *self.facts(asked, parts, fresh)]
             print(*told, sep="\n", file=sys.stderr, flush=True)
         evaluate = self.evaluation(asked, reader, parts) if settings.dev else None
+        save_initial(self.folder, reader)
         outcome = self.learn(asked, batches, corpus, evaluate, allow_changed_data)
         reader.model.eval()
         if is_first():
-            reader.save(self.folder / "model", self.card(parts, outcome))
+            save_result(self.folder, reader, self.card(parts, outcome))
             if isinstance(asked.objective, Replaced) and not asked.objective.learned:
                 self.save_generator(asked.objective, reader)
         return reader

@@ -149,9 +149,11 @@ def told_by(name: str) -> tuple[str, str] | None:
 
 def declared(folder: Path) -> tuple[str, str] | None:
     """The languages that a translator's folder tells."""
+    from regard.commands.run_folder import INITIAL, MODEL
     from regard.models.folder import CONFIG, read_json
 
-    path = next((path for path in (folder / CONFIG, folder / "model" / CONFIG) if path.exists()), None)
+    places = (folder / place / CONFIG for place in ("", MODEL, INITIAL))
+    path = next((path for path in places if path.exists()), None)
     if path is None:
         return None
     _, says = read_json(path)

@@ -72,9 +72,11 @@ def configured(preset: str, settings: tuple[str, ...], presets: Mapping[str, Any
 
 
 def make_model(config: Any) -> Any:
+    from regard.layers.host_memory import check_model
     from regard.models import FAMILIES, PUBLISHED
 
     kinds = dict([*FAMILIES.values(), *((type(family.default), family.kind) for family in PUBLISHED.values())])
+    check_model(lambda: kinds[type(config)](config))
     return kinds[type(config)](config)
 
 

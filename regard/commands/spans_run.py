@@ -14,7 +14,7 @@ from regard.commands.encoders import check_vocabulary, read_tokenizer
 from regard.commands.language_run import family_in
 from regard.commands.load import load_translator
 from regard.commands.pretraining_run import PretrainingRun, judged
-from regard.commands.run_folder import claim
+from regard.commands.run_folder import claim, save_initial, save_result
 from regard.commands.show import configured, make_model
 from regard.config import did_you_mean, to_dict
 from regard.data.corpus import Corpus
@@ -86,10 +86,11 @@ class SpansRun(PretrainingRun):
             told = [*corpus.lines(), *batches.lines(), *self.facts(asked, [SPANS], [])]
             print(*told, sep="\n", file=sys.stderr, flush=True)
         evaluate = (lambda: judged(asked, dev)) if dev else None
+        save_initial(self.folder, translator)
         outcome = self.learn(asked, batches, corpus, evaluate, allow_changed_data)
         translator.model.eval()
         if is_first():
-            translator.save(self.folder / "model", self.card([SPANS], outcome))
+            save_result(self.folder, translator, self.card([SPANS], outcome))
         return translator
 
     def rows(self, corpus: Corpus, reader: object, longest: int, parts: object = None) -> CorpusBatches:

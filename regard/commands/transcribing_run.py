@@ -14,7 +14,7 @@ import torch
 from regard.commands.finetuning_run import FinetuningRun, by_name, held_out_note, read_train_and_dev
 from regard.commands.label_options import check_label_options
 from regard.commands.listeners import listener_of
-from regard.commands.run_folder import claim
+from regard.commands.run_folder import claim, save_initial, save_result
 from regard.commands.settings import FinetuningSettings
 from regard.config import to_dict
 from regard.data.recordings import SoundCorpus, fingerprint_of
@@ -67,6 +67,7 @@ class TranscribingRun(FinetuningRun):
         training = self.training(len(examples), heard.model, device)
         if is_first():
             print(*self.facts(fresh, examples.notes, training), sep="\n", file=sys.stderr, flush=True)
+        save_initial(self.folder, finetuned)
         outcome = train(
             Asked(heard.model, self.task), SpokenBatches(examples, settings.batch, settings.seed), training,
             self.folder, evaluate=lambda: by_name(finetuned.evaluate(self.dev)),
@@ -77,7 +78,7 @@ class TranscribingRun(FinetuningRun):
             sys.exit(outcome.exit_code)
         heard.model.eval()
         if is_first():
-            finetuned.save(self.folder / "model", self.card(outcome, training))
+            save_result(self.folder, finetuned, self.card(outcome, training))
             self.tell(finetuned)
         return finetuned
 

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 
 from regard import __version__
-from regard.checkpoints.files import write_file
+from regard.checkpoints.files import check_digest, write_with_digest
 from regard.commands.evaluate import evaluate_translator
-from regard.commands.run_folder import claim
+from regard.commands.run_folder import claim, save_initial, save_result
 from regard.commands.settings import TranslationSettings
 from regard.commands.show import make_model
 from regard.commands.vector_start import begin_from
@@ -91,8 +91,9 @@ class TranslationRun:
             if is_first() and not place.exists():
                 s = self.settings
                 learned = Tokenizer.train(s.tokenizer, lines, s.vocab, lowercase=s.lowercase, special=self.special)
-                write_file(place, learned.to_json().encode())
+                write_with_digest(place, learned.to_json().encode())
             wait_for(place, A_DAY)
+            check_digest(place)
         loaded = [Tokenizer.load(self.folder / name) for name in sides]
         return loaded[0], loaded[-1]
 
@@ -107,6 +108,7 @@ class TranslationRun:
         if is_first():
             told = describe_parallel(self.train, encoded, self.dev, self.test, self.source, self.target)
             print(*self.facts(), *told.lines(), sep="\n", file=sys.stderr, flush=True)
+        save_initial(self.folder, translator)
         outcome = train(
             asked, self.batches(encoded), settings.training, self.folder,
             evaluate=lambda: self.evaluation(translator, dev),
@@ -117,7 +119,7 @@ class TranslationRun:
             sys.exit(outcome.exit_code)
         translator.model.eval()
         if is_first():
-            translator.save(self.folder / "model", self.card(translator, outcome))
+            save_result(self.folder, translator, self.card(translator, outcome))
             self.score(translator)
         return translator
 

@@ -1,7 +1,8 @@
 """Text for pretraining: encoded once, sentence by sentence, into files that are mapped into memory, never read whole.
 
 A folder holds the ids of all documents laid end to end, in shards of equally many tokens; where each sentence begins,
-in tokens; where each document begins, in sentences; and corpus.json, which says how much there is of each.
+in tokens; where each document begins, in sentences; and corpus.json, which says how much there is of each, and how many
+bytes with which hash: a run that opens the folder again sees whether they are those that were written.
 """
 
 from __future__ import annotations
@@ -20,7 +21,13 @@ from typing import Literal
 import numpy as np
 from numpy.lib import format as npy
 
-from regard.checkpoints.files import PARTIAL, write_file
+from regard.checkpoints.files import (
+    PARTIAL,
+    check_entries,
+    file_entries,
+    read_checked_json,
+    write_checked_json,
+)
 from regard.config import from_dict, to_dict
 from regard.data.documents import kind_of, read_documents
 from regard.data.lines import fingerprint
@@ -32,6 +39,8 @@ from regard.text.tokenizer import Tokenizer
 from regard.text.vocabulary import unknown_ids
 
 FACTS, SENTENCES, DOCUMENTS = "corpus.json", "sentences.npy", "documents.npy"
+FILES = "files"  # the key of corpus.json under which the sizes and hashes of the other files stand
+ANEW = "Remove the folder to encode the text anew, or choose another."
 VERSION = 1  # of the files, and of how text is cut into sentences: another one encodes anew
 SHARD = 64 * 2**20  # tokens a file
 TOGETHER = 2**20  # characters encoded at once
@@ -94,13 +103,16 @@ class Corpus:
     @classmethod
     def load(cls, folder: str | Path) -> Corpus:
         place = Path(folder) / FACTS
+        if not place.exists():
+            raise Problem(f"{place} cannot be read (it is missing): {folder} holds no encoded text. Choose another.")
         try:
-            facts = from_dict(Facts, json.loads(place.read_bytes()), str(place))
-        except OSError as error:
-            raise Problem(
-                f"{place} cannot be read ({error.strerror}): {folder} holds no encoded text. Choose another."
-            ) from error
-        except (ValueError, TypeError, RecursionError) as error:
+            said = read_checked_json(place)
+        except Problem as problem:
+            raise Problem(f"{problem} {ANEW}") from None
+        try:
+            said.pop(FILES)
+            facts = from_dict(Facts, said, str(place))
+        except (Problem, KeyError, TypeError) as error:
             raise _damaged(place, error) from error
         if min(facts.shard, facts.tokens, facts.sentences, facts.documents) < 1:
             raise _damaged(place, "it counts nothing")
@@ -114,7 +126,15 @@ class Corpus:
                 f"{folder} holds other text, or text that was encoded otherwise: the files, their encoding, the column "
                 "or the tokenizer have changed. Remove it to encode the text anew, or choose another folder."
             )
+        corpus.check()
         return corpus
+
+    def check(self) -> None:
+        """Raise a Problem if a file is not as it was written: all of them are read, at the speed of sha256."""
+        try:
+            check_entries(self.folder, read_checked_json(self.folder / FACTS)[FILES])
+        except Problem as problem:
+            raise Problem(f"{problem} {ANEW}") from None
 
     def lines(self) -> list[str]:
         """The facts as text, the warnings last."""
@@ -231,7 +251,7 @@ def _write(documents: Iterable[Iterable[str]], tokenizer: Tokenizer, folder: Pat
         facts = writer.end(mark)
     if not facts.tokens:
         raise Problem("there is no text to pretrain on: all lines of the files are blank")
-    write_file(folder / FACTS, json.dumps(to_dict(facts), indent=2).encode())
+    write_facts(folder, facts)
 
 
 def _write_whole(texts: Iterable[Text], tokenizer: Tokenizer, folder: Path, mark: str, shard: int) -> None:
@@ -249,7 +269,13 @@ def _write_whole(texts: Iterable[Text], tokenizer: Tokenizer, folder: Path, mark
         facts = writer.end(mark)
     if not facts.tokens:
         raise Problem("there is no text to learn from: the files are empty")
-    write_file(folder / FACTS, json.dumps(to_dict(facts), indent=2).encode())
+    write_facts(folder, facts)
+
+
+def write_facts(folder: Path, facts: Facts) -> None:
+    """Last of all, with the sizes and hashes of what was written before."""
+    names = sorted(path.name for path in folder.glob("*.npy"))
+    write_checked_json(folder / FACTS, {**to_dict(facts), FILES: file_entries(folder, names)})
 
 
 def size_of(text: str) -> int:
@@ -311,7 +337,7 @@ def _mapped(path: Path, kind: str, size: int) -> np.ndarray:
 
 
 def _damaged(path: Path, why: object) -> Problem:
-    return Problem(f"{path} is damaged ({why}). Remove its folder to encode the text anew.")
+    return Problem(f"{path} is damaged ({why}). {ANEW}")
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,7 +17,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from regard.checkpoints.files import PARTIAL, explained, write_file
+from regard.checkpoints.files import (
+    PARTIAL,
+    check_entries,
+    explained,
+    file_entries,
+    read_checked_json,
+    write_checked_json,
+)
 from regard.data.batches import Order
 from regard.data.images import Gallery
 from regard.data.preprocessor import Preprocessor
@@ -41,7 +49,8 @@ class PictureCache:
         facts = facts_of(gallery, preprocessor)
         if not is_made(folder, facts):
             decode(gallery, preprocessor, folder)
-            write_file(folder / FACTS, json.dumps(facts, indent=1).encode())  # last: what it describes is whole
+            files = file_entries(folder, [PIXELS])
+            write_checked_json(folder / FACTS, {**facts, "files": files})  # last: what it describes is whole
         return cls(gallery, np.load(folder / PIXELS, mmap_mode="r", allow_pickle=False))
 
     def __len__(self) -> int:
@@ -54,9 +63,17 @@ def facts_of(gallery: Gallery, preprocessor: Preprocessor) -> dict[str, Any]:
 
 
 def is_made(folder: Path, facts: dict[str, Any]) -> bool:
+    """Whether these pictures were decoded before, and lie there as they were written; damage is said."""
+    if not (folder / FACTS).exists():
+        return False
     try:
-        return json.loads((folder / FACTS).read_bytes()) == facts and (folder / PIXELS).is_file()
-    except (OSError, ValueError):
+        said = read_checked_json(folder / FACTS)
+        files = said.pop("files")
+        if said == facts:
+            check_entries(folder, files)
+        return said == facts
+    except Problem as problem:
+        print(f"{problem} The pictures are decoded anew.", file=sys.stderr)
         return False
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import lzma
+import sys
 import tarfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.checkpoints.files import write_file
+from regard.checkpoints.files import check_entries, file_entries, read_checked_json, write_checked_json
 from regard.data.lines import read_lines
 from regard.data.reading import Reading
 from regard.data.sounds import Source, stream_sound
@@ -31,6 +32,7 @@ TEXTS = ("text", "transcript", "transcription", "sentence", "label")
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 SPOKEN = "trans.txt"  # LibriSpeech's: the name of a recording and what is said in it, a line each
 LOUDEST = 32767
+FACTS, SAMPLES = "sounds.json", "samples.int16"  # what a folder of decoded recordings holds
 READING = Reading()
 
 
@@ -186,21 +188,20 @@ class SoundCorpus:
         """Decode recordings once.  What is there already and is of the same recordings is taken."""
         every = [one for some in recordings for one in some.every]
         mark = fingerprint_of(every, rate)
-        facts = folder / "sounds.json"
-        if not facts.exists() or json.loads(facts.read_bytes())["fingerprint"] != mark:
+        if not is_decoded(folder, mark):
             told: dict[str, Any] = {"rate": rate, "fingerprint": mark, "names": [one.name for one in every]}
             told |= {
                 "texts": [one.text for one in every],
-                "lengths": write_samples(folder / "samples.int16", every, rate),
+                "lengths": write_samples(folder / SAMPLES, every, rate),
             }
-            write_file(facts, json.dumps(told).encode())
+            write_checked_json(folder / FACTS, {**told, "files": file_entries(folder, [SAMPLES])})
         return cls.load(folder)
 
     @classmethod
     def load(cls, folder: Path) -> SoundCorpus:
-        told = json.loads((folder / "sounds.json").read_bytes())
+        told = read_checked_json(folder / FACTS)
         offsets = np.concatenate([[0], np.cumsum(told["lengths"], dtype=np.int64)])
-        samples = np.memmap(folder / "samples.int16", np.int16, "r", shape=(int(offsets[-1]),))
+        samples = np.memmap(folder / SAMPLES, np.int16, "r", shape=(int(offsets[-1]),))
         return cls(samples, offsets, told["names"], told["texts"], told["rate"], told["fingerprint"])
 
     def __len__(self) -> int:
@@ -217,6 +218,20 @@ class SoundCorpus:
     def lines(self) -> list[str]:
         seconds = self.offsets[-1] / self.rate
         return [f"{len(self):,} recordings, {seconds / 60:,.1f} minutes at {self.rate:,} samples a second"]
+
+
+def is_decoded(folder: Path, mark: str) -> bool:
+    """Whether these recordings were decoded before, and lie there as they were written; damage is said."""
+    if not (folder / FACTS).exists():
+        return False
+    try:
+        said = read_checked_json(folder / FACTS)
+        if said["fingerprint"] == mark:
+            check_entries(folder, said["files"])
+        return said["fingerprint"] == mark
+    except Problem as problem:
+        print(f"{problem} The recordings are decoded anew.", file=sys.stderr)
+        return False
 
 
 def write_samples(path: Path, every: Sequence[Recording], rate: int) -> list[int]:

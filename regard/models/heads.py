@@ -11,6 +11,7 @@ from torch import Tensor
 
 from regard.checkpoints.weights import set_weights, weights_of
 from regard.errors import UsageProblem
+from regard.layers.host_memory import check_model
 from regard.models import PUBLISHED
 from regard.models.encoder import EncoderConfig, Role
 from regard.models.published import EncoderFamily, Layout, Published
@@ -21,6 +22,7 @@ OUTPUTS: dict[Role, int] = {"next": 2, "replaced": 1, "choose": 1, "answer": 2} 
 def new_encoder(family: str, config: EncoderConfig, roles: Collection[Role], outputs: int = 2) -> Published:
     """An encoder that has learned nothing yet, with heads for these roles; one head may have `outputs` answers."""
     layout = layout_for(PUBLISHED[family], family, roles)
+    check_model(lambda: layout.make(config, head_sizes(layout, outputs)))
     model = layout.make(config, head_sizes(layout, outputs))
     PUBLISHED[family].begin(model)
     made = Published(PUBLISHED[family], layout, {"model_type": family}, model.eval(), {}, {}, torch.float32)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
+from regard.errors import Problem
 from regard.objectives.objective import Batch, Objective, Result
 from regard.objectives.reading import answered, later, states_of, words_answered
 from regard.rows import Rows
@@ -43,8 +43,8 @@ class Next(Objective):
         if turn is None and self.penalties is None:  # whole rows, of which nothing is carried on
             return words_answered(model, "write", states_of(model, batch), batch["wanted"], model.logits)
         was = self.states.get(turn) if turn is not None and batch["goes_on"] else None
-        if was is None and batch.get("goes_on"):
-            warnings.warn("where these rows stood was not saved with the checkpoint: they begin anew", stacklevel=2)
+        if was is None and batch.get("goes_on") and self.training:
+            raise Problem("the state of these rows was not saved with the checkpoint; train in a new folder")
         if self.penalties is None:
             states, state = model.read(tokens, was)
         else:

@@ -30,6 +30,7 @@ from regard.tasks.task import Task, label_names, label_settings, row_scores, tol
 from regard.tasks.transformation import in_both_orders, is_causal
 
 Input = str | tuple[str, ...]  # a text, or a pair
+TARGET_SCALE = "regard_target_scale"  # in the config.json of a model in training: its targets' mean and deviation
 
 
 @dataclass(frozen=True)
@@ -146,10 +147,16 @@ class Regress(Task):
 
     @classmethod
     def load(cls, published: Published) -> Regress:
-        return cls()
+        scale = published.theirs.get(TARGET_SCALE, [0.0, 1.0])
+        if not (isinstance(scale, list) and len(scale) == 2 and all(isinstance(one, float) for one in scale)):
+            raise Problem(f"{TARGET_SCALE} is {scale!r} in config.json; it must be a mean and a standard deviation")
+        return cls(*scale)
 
     def settings(self) -> dict[str, Any]:
         return {**label_settings(["LABEL_0"]), "problem_type": "regression"}
+
+    def training_settings(self) -> dict[str, Any]:
+        return {TARGET_SCALE: [self.mean, self.spread]}
 
     def examples(self, reader: Reader, data: Labelled) -> Examples:
         wanted = (np.array(numbers(data)) - self.mean) / self.spread

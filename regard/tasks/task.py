@@ -56,6 +56,10 @@ class Task(Objective):
     def settings(self) -> dict[str, Any]:
         """What of the task stands in config.json."""
 
+    def training_settings(self) -> dict[str, Any]:
+        """What config.json must say beside `settings` as long as the model is in training: what `finish` settles."""
+        return {}
+
     @abstractmethod
     def examples(self, reader: Reader, data: Any) -> Examples:
         """The data as rows, with what is wanted of each."""

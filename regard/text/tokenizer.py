@@ -29,6 +29,7 @@ ROBERTA = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 SENTINELS = tuple(SENTINEL.format(number) for number in reversed(range(100)))  # the first has the last id
 T5 = ("<pad>", "</s>", "<unk>", *SENTINELS)
 GPT = ("<|endoftext|>",)
+MAX_VOCAB = 10_000_000  # room for so many is taken before the first is learned; larger requests would abort the process
 WORD_END = "</w>"  # with which GPT marks the last piece of a word
 FILE, SETTINGS = "tokenizer.json", "tokenizer_config.json"
 
@@ -65,6 +66,10 @@ class Tokenizer(Vocabulary):
         if vocab <= len(special):
             raise UsageProblem(
                 f"a vocabulary of {vocab} has no room beside {len(special)} special tokens; ask for more"
+            )
+        if vocab > MAX_VOCAB:
+            raise UsageProblem(
+                f"a vocabulary of {vocab:,} (--vocab) is more than {MAX_VOCAB:,}; 8,000 to 50,000 are usual"
             )
         recipe = KINDS[kind](next((name for name in UNKNOWNS if name in special), UNKNOWNS[0]))
         inner = untrained(recipe, lowercase)

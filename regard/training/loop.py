@@ -15,10 +15,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from regard.checkpoints.files import check_room, load_tensors, sweep, write_file
+from regard.checkpoints.files import check_room, read_checked_json, sweep, write_checked_json
 from regard.checkpoints.weights import set_weights, weights_of
 from regard.config import to_dict
-from regard.errors import UsageProblem
+from regard.errors import Problem, UsageProblem
+from regard.layers.host_memory import check_memory
 from regard.objectives.objective import Asked, Batch
 from regard.training.ahead import Batches
 from regard.training.compiled import compiled
@@ -69,6 +70,13 @@ def train(
     if config.patience and evaluate is None:
         raise UsageProblem(f"patience={config.patience} waits for better evaluations, and none was asked for")
     folder, device = Path(folder), device_of(asked)
+    if device.type == "cpu":  # a gradient, and two numbers of AdamW's, for each weight that learns
+        learning = sum(parameter.nbytes for parameter in asked.parameters() if parameter.requires_grad)
+        check_memory(
+            3 * learning,
+            "Training this model, beside its weights,",
+            "Train a smaller one, or take a machine with more.",
+        )
     with together(device) as ranks, Stopping() as stopping:
         terms = Terms(to_dict(config), fingerprint, config.accumulate * ranks.count)
         shapes = {name: [*tensor.shape] for name, tensor in weights_of(asked).items()}
@@ -115,17 +123,21 @@ class Run:
         wait_for(place)
         self.terms.check(self.checkpoints.state(int(step)), place, allow_changed_data)
         self.progress = self.checkpoints.restore(int(step), self.asked, self.stepper.optimizer)
-        carried = self.checkpoints.carried(int(step), self.ranks.rank)
-        if carried.exists():
-            tensors = {name: tensor.to(self.stepper.device) for name, tensor in load_tensors(carried).items()}
+        if carried := self.checkpoints.carried(int(step), self.ranks.rank, self.ranks.count):
+            tensors = {name: tensor.to(self.stepper.device) for name, tensor in carried.items()}
             self.asked.objective.carry(self.asked.model, tensors)
 
     def recall(self) -> Outcome | None:
-        """What a run that is already finished came to."""
+        """What a run that is already finished came to; None where that is to be worked out (again)."""
         if not (self.over and self.finished.exists()):
             return None
-        told = json.loads(self.finished.read_bytes())
-        if told["step"] != self.progress.step:  # it has been given more steps since, and has taken some
+        try:
+            told = read_checked_json(self.finished)
+        except Problem as problem:
+            self.reporter.say(f"{problem} What it said is worked out again from the checkpoints.")
+            return None
+        moved = told["step"] != self.progress.step  # it has been given more steps since, and has taken some
+        if moved or not all(self.checkpoints.at(step).exists() for step in told["of"]):
             return None
         self.reporter.say(f"{self.finished.parent} is finished, at step {told['step']}. Give more steps to go on.")
         return self.outcome(**told)
@@ -232,10 +244,11 @@ class Run:
         return True
 
     def save(self) -> None:
-        if carried := self.asked.objective.carried():
-            write_file(self.checkpoints.carried(self.progress.step, self.ranks.rank), carried)
+        if not self.ranks.first:
+            self.checkpoints.hand_in(self.asked, self.progress.step, self.ranks.rank)
+        self.ranks.barrier()
         if self.ranks.first:
-            self.checkpoints.save(self.asked, self.stepper.optimizer, self.progress, self.terms)
+            self.checkpoints.save(self.asked, self.stepper.optimizer, self.progress, self.terms, self.ranks.count)
             steps = self.checkpoints.steps(self.progress.step)
             self.checkpoints.prune(steps, {*steps[-self.config.keep :], *self.averaged(), self.progress.best_step})
         self.ranks.barrier()
@@ -248,27 +261,33 @@ class Run:
 
     def conclude(self) -> Outcome:
         """Choose among the best weights and the mean of the last; the last where nothing was evaluated."""
-        step, best, best_step, average = (
-            self.progress.step,
-            self.progress.best,
-            self.progress.best_step,
-            self.averaged(),
-        )
-        chosen, of = "last", [step]
-        if best_step is not None and self.checkpoints.sound(best_step):
-            chosen, of = "best", [best_step]
+        step, best, average = self.progress.step, self.progress.best, self.averaged()
+        chosen, of = ("last", [step]) if self.progress.best_step is None else ("best", [self.progress.best_step])
+        if not self.checkpoints.at(of[0]).exists():  # removed by someone, as `load` advises
+            chosen, of, best = "last", [step], self.score_of([step], "last")
+            self.reporter.say(f"The best weights, of step {self.progress.best_step}, were removed: these are the last.")
         if len(average) > 1:
-            self.load(average)
-            score = self.score(self.evaluate, weights="average") if self.evaluate else None
+            score = self.score_of(average, "average")
             if score is None or self.config.improves(score, best):
                 chosen, of, best = "average", average, score
         because = "steps" if step >= self.config.steps else "patience"
         told: Record = {"step": step, "best": best, "stopped_because": because, "chosen": chosen, "of": of}
         if self.ranks.first:
-            write_file(self.finished, json.dumps(told, indent=1).encode())
+            write_checked_json(self.finished, told)
         return self.outcome(**told)
 
+    def score_of(self, steps: list[int], name: str) -> float | None:
+        """The watched number of the mean of the weights of some steps, if there are evaluations."""
+        self.load(steps)
+        return self.score(self.evaluate, weights=name) if self.evaluate else None
+
     def load(self, steps: list[int]) -> None:
+        for step in steps:
+            if fault := self.checkpoints.fault(step):
+                raise Problem(
+                    f"{fault} The result of the run needs these weights, of step {step}. Put the file back from a "
+                    f"copy; or remove {self.checkpoints.at(step)}, and the same command ends with the weights left."
+                )
         set_weights(self.asked, self.checkpoints.average(steps), self.checkpoints.folder)
 
     def outcome(self, of: list[int], **told: Any) -> Outcome:

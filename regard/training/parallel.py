@@ -95,7 +95,9 @@ def together(device: torch.device) -> Iterator[Ranks]:
         yield Ranks()
         return
     store, rank, count = next(distributed.rendezvous("env://", timeout=TIMEOUT))
-    store = distributed.PrefixStore(f"regard/{next(TIMES)}", store)
+    # torchrun keeps its store when it starts the ranks again: what the killed ones left there must not be read
+    restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    store = distributed.PrefixStore(f"regard/{restart}/{next(TIMES)}", store)
     if device.type == "cuda":
         torch.cuda.set_device(device)
     backend = "nccl" if device.type == "cuda" else "gloo"

@@ -14,12 +14,23 @@ import torch
 from torch import Tensor, nn
 
 import regard
-from regard.checkpoints.files import Content, check_folder, load_tensors, remove_folder, sweep, write_folder
+from regard.checkpoints.files import (
+    PARTIAL,
+    Content,
+    check_folder,
+    load_tensors,
+    remove_folder,
+    sweep,
+    write_file,
+    write_folder,
+)
 from regard.checkpoints.weights import set_weights, weights_of
 from regard.errors import Problem
-from regard.training.resume import FORMAT, Progress, Terms
+from regard.objectives.objective import Asked
+from regard.training.resume import FORMAT, Progress, Terms, wait_for
 
 MODEL, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
+CARRIED = "carried-{}.safetensors"  # of each rank: what goes from this step to the next beside the weights
 
 
 @dataclass(frozen=True)
@@ -38,27 +49,54 @@ class Checkpoints:
 
     def sound(self, step: int) -> bool:
         """Whether a step's files are as they were written; if not, that is said."""
+        fault = self.fault(step)
+        if fault is not None:
+            self.say(f"{fault} It will not be used.")
+        return fault is None
+
+    def fault(self, step: int) -> Problem | None:
+        """What is wrong with the files of a step, if something is."""
         try:
             check_folder(self.at(step))
-            return True
         except Problem as problem:
-            self.say(f"{problem} It will not be used.")
-            return False
+            return problem
+        return None
 
-    def save(self, asked: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress, terms: Terms) -> None:
+    def save(
+        self, asked: Asked, optimizer: torch.optim.Optimizer, progress: Progress, terms: Terms, ranks: int = 1
+    ) -> None:
+        """Write the checkpoint of a step: on the first rank, once the others have handed in what they carry."""
         state = {"format": FORMAT, "regard": regard.__version__, **asdict(terms), "progress": asdict(progress)}
         files: dict[str, Content] = {
             MODEL: weights_of(asked),
             OPTIMIZER: optimizer_tensors(asked, optimizer),
             STATE: json.dumps(state, indent=1).encode(),
         }
+        if carried := asked.objective.carried():
+            handed_in = [self.handed_in(progress.step, rank) for rank in range(1, ranks)]
+            for place in handed_in:
+                wait_for(place)
+            parts: list[Content] = [carried, *(place.read_bytes() for place in handed_in)]
+            files |= {CARRIED.format(rank): part for rank, part in enumerate(parts)}
         if self.at(progress.step).exists():  # a damaged one: a run that could read it would have gone on from there
             remove_folder(self.at(progress.step))
         write_folder(self.at(progress.step), files)
+        for rank in range(1, ranks):
+            self.handed_in(progress.step, rank).unlink(missing_ok=True)
 
-    def carried(self, step: int, rank: int) -> Path:
-        """Where a rank keeps what goes from this step to the next beside the weights."""
-        return self.folder / f"carried-{step:08d}-{rank}.safetensors"
+    def hand_in(self, asked: Asked, step: int, rank: int) -> None:
+        """Let the first rank have what this one carries, so that one manifest covers it all."""
+        if carried := asked.objective.carried():
+            write_file(self.handed_in(step, rank), carried)
+
+    def handed_in(self, step: int, rank: int) -> Path:
+        """Where a rank's part waits until the first has put it into the checkpoint; after a kill it is swept."""
+        return self.folder / f".step-{step:08d}-{CARRIED.format(rank)}{PARTIAL}rank"
+
+    def carried(self, step: int, rank: int, count: int) -> dict[str, Tensor]:
+        """What one of `count` ranks takes up from a step, although fewer or more may have saved it."""
+        places = self.at(step).glob(CARRIED.format("*"))
+        return part_of_rank([load_tensors(place) for place in sorted(places, key=rank_in)], rank, count)
 
     def newest(self) -> int | None:
         """The newest sound step, if any was ever saved."""
@@ -66,7 +104,7 @@ class Checkpoints:
         steps = self.steps()
         newest = next((step for step in reversed(steps) if self.sound(step)), None)
         if steps and newest is None:
-            raise Problem(f"{self.folder}: every checkpoint is damaged. Train in a new folder.")
+            raise Problem(f"{self.folder}: every checkpoint is damaged. {self.fault(steps[-1])} Train in a new folder.")
         return newest
 
     def state(self, step: int) -> dict[str, Any]:
@@ -82,9 +120,7 @@ class Checkpoints:
 
     def average(self, steps: list[int]) -> dict[str, Tensor]:
         """The mean of the weights of several steps; what is not a fraction (a counter) is that of the last."""
-        saved = [self.weights(step) for step in steps if self.sound(step)]
-        if not saved:
-            raise Problem(f"{self.folder}: the checkpoints of steps {steps} are damaged. Train in a new folder.")
+        saved = [self.weights(step) for step in steps]
         return {name: mean([weights[name] for weights in saved]) for name in saved[-1]}
 
     def prune(self, steps: list[int], keep: Collection[int | None]) -> None:
@@ -95,10 +131,30 @@ class Checkpoints:
         for step in doomed:
             try:
                 remove_folder(self.at(step))
-                for file in self.folder.glob(self.carried(step, 0).name.replace("-0.", "-*.")):
-                    file.unlink()
             except OSError as error:
                 self.say(f"An old checkpoint could not be removed: {error}")
+
+
+def rank_in(place: Path) -> int:
+    return int(place.stem.partition("-")[2])
+
+
+def part_of_rank(parts: list[dict[str, Tensor]], rank: int, count: int) -> dict[str, Tensor]:
+    """Of what ranks have carried, by rank, what one of `count` ranks goes on with.  A name that begins with a turn (one
+    of the micro-batches of a step) belongs to the rank which takes that turn now, any other to the rank itself."""
+    if not parts:
+        return {}
+    found = {name: tensor for name, tensor in parts[rank % len(parts)].items() if not turn_in(name)}
+    for part in parts:
+        found |= {
+            name: tensor for name, tensor in part.items() if (turn := turn_in(name)) and int(turn) % count == rank
+        }
+    return found
+
+
+def turn_in(name: str) -> str:
+    turn, dot, _ = name.partition(".")
+    return turn if dot and turn.isdecimal() else ""
 
 
 def mean(tensors: list[Tensor]) -> Tensor:

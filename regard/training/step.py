@@ -18,7 +18,7 @@ from functools import reduce
 import torch
 from torch import Tensor
 
-from regard.errors import Problem, UsageProblem
+from regard.errors import Problem, UsageProblem, is_out_of_memory, memory_asked_for
 from regard.objectives.objective import Asked, Batch, to_device
 from regard.rows import Rows, Tokens
 from regard.training.ahead import Batches, ahead
@@ -128,7 +128,9 @@ class Stepper:
                 with self.precision():
                     result = self.module(to_device(pinned(question, self.device), self.device))
                 result.loss.backward()
-        except torch.OutOfMemoryError as error:
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
             raise self.out_of_memory(position, question, error) from error
         sums = {"loss": result.loss.detach(), "count": result.count, **result.parts}
         return sums | {"tokens": result.loss.new_full((), token_count(question), dtype=torch.double)}
@@ -187,12 +189,12 @@ class Stepper:
             "kept. Look at those batches, or train in a new folder with a lower rate or more warm-up."
         )
 
-    def out_of_memory(self, position: int, question: Batch, error: torch.OutOfMemoryError) -> Problem:
+    def out_of_memory(self, position: int, question: Batch, error: RuntimeError | MemoryError) -> Problem:
         accumulate = self.config.accumulate
         return Problem(
             f"Micro-batch {position} ({token_count(question):,} tokens) does not fit in the memory of {self.device}: "
-            f"{error} Train with half the tokens a micro-batch and accumulate={2 * accumulate} (now {accumulate}): "
-            "the steps stay as large."
+            f"{memory_asked_for(error)}. Train with half the tokens a micro-batch and accumulate={2 * accumulate} "
+            f"(now {accumulate}): the steps stay as large."
         )
 
 

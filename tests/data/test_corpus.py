@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from regard.checkpoints.files import read_checked_json, write_checked_json
 from regard.data import corpus as corpus_module
 from regard.data.corpus import Corpus
 from regard.data.documents import read_documents
@@ -183,12 +184,29 @@ def test_damage_is_named(tmp_path, name, damage):
 
 
 @pytest.mark.parametrize("change", [{"tokens": 0}, {"shard": -1}, {"tokens": 10**15}, {"kind": "object"}, {"more": 1}])
-def test_facts_that_cannot_be(tmp_path, change):
+@pytest.mark.parametrize("written", [True, False])  # as we would write it, or changed by someone
+def test_facts_that_cannot_be(tmp_path, change, written):
     Corpus.make([write(tmp_path)], tokenizer(), tmp_path / "corpus")
     place = tmp_path / "corpus" / "corpus.json"
-    place.write_text(json.dumps(json.loads(place.read_text()) | change))
+    if written:
+        write_checked_json(place, read_checked_json(place) | change)
+    else:
+        place.write_text(json.dumps(json.loads(place.read_text()) | change))
     with pytest.raises(Problem, match="damaged"):
         Corpus.load(tmp_path / "corpus")
+
+
+@pytest.mark.parametrize("name", ["00000.ids.npy", "00001.ids.npy", "sentences.npy", "documents.npy", "corpus.json"])
+def test_a_flipped_byte_is_named_when_a_run_opens_the_text_again(tmp_path, name):
+    path, vocabulary = write(tmp_path), tokenizer()
+    whole = rows(Corpus.make([path], vocabulary, tmp_path / "corpus", shard=30))
+    damaged = tmp_path / "corpus" / name
+    content = damaged.read_bytes()
+    damaged.write_bytes(content[:-3] + bytes([content[-3] ^ 1]) + content[-2:])
+    with pytest.raises(Problem, match=rf"{damaged} is damaged.*Remove the folder to encode the text anew"):
+        Corpus.make([path], vocabulary, tmp_path / "corpus", shard=30)
+    damaged.write_bytes(content)
+    assert rows(Corpus.make([path], vocabulary, tmp_path / "corpus", shard=30)) == whole
 
 
 def test_folders_that_hold_no_corpus(tmp_path):

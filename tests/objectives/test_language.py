@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,7 @@ import torch.nn.functional as F
 from regard.config import change
 from regard.data.corpus import Corpus
 from regard.data.stream import Streams
+from regard.errors import Problem
 from regard.models import ENCODERS
 from regard.models.heads import new_encoder
 from regard.objectives.language import Both, Next, Penalties
@@ -19,6 +21,7 @@ from regard.rows import Rows, Tokens
 from regard.text.tokenizer import Tokenizer
 from regard.training.loop import train
 from regard.training.report import Reporter
+from regard.training.saving import part_of_rank
 from regard.training.settings import OptimizerConfig, TrainingConfig
 
 LINES = ["the cat sat on the mat\n", "a dog ran to the cat\n", "on the mat the dog sat\n"] * 12
@@ -62,25 +65,57 @@ def test_rows_go_on_where_they_stood(streams, name):
     assert not any(tensor.requires_grad for tensor in asked.objective.carried().values())
 
 
+def trained(folder, streams, name, steps, reporter=None):
+    optimizer = OptimizerConfig(rate=1e-2, schedule="constant", warmup=0)
+    config = TrainingConfig(steps=steps, save_every=3, optimizer=optimizer)
+    return train(Asked(model(name), Next()), streams, config, folder, reporter=reporter or Reporter())
+
+
 @pytest.mark.parametrize("name", ["lstm-tiny", "transformer-xl-small"])
 def test_a_resumed_run_carries_on(streams, tmp_path, name):
-    def trained(folder, steps):
-        config = TrainingConfig(
-            steps=steps, save_every=3, optimizer=OptimizerConfig(rate=1e-2, schedule="constant", warmup=0)
-        )
-        return train(Asked(model(name), Next()), streams, config, tmp_path / folder, reporter=Reporter())
-
-    (tmp_path / "once").mkdir(), (tmp_path / "twice").mkdir(), (tmp_path / "lost").mkdir()
-    once = trained("once", 6).weights
-    trained("twice", 3)
-    twice = trained("twice", 6).weights
+    once = trained(tmp_path / "once", streams, name, 6).weights
+    trained(tmp_path / "twice", streams, name, 3)
+    twice = trained(tmp_path / "twice", streams, name, 6).weights
     assert all(torch.equal(once[key], twice[key]) for key in once)
-    trained("lost", 3)
-    for file in (tmp_path / "lost" / "checkpoints").glob("carried-*"):
-        file.unlink()
-    with pytest.warns(UserWarning, match="begin anew"):
-        lost = trained("lost", 6).weights
-    assert not all(torch.equal(once[key], lost[key]) for key in once)
+
+
+@pytest.mark.parametrize("name", ["lstm-tiny", "transformer-xl-small"])
+@pytest.mark.parametrize("damage", ["missing", "cut", "flipped"])
+def test_a_damaged_carried_state_is_named_and_the_checkpoint_before_is_used(streams, tmp_path, name, damage):
+    whole = trained(tmp_path / "whole", streams, name, 6).weights
+    trained(tmp_path / "run", streams, name, 5)
+    place = tmp_path / "run/checkpoints/step-00000005/carried-0.safetensors"
+    content = bytearray(place.read_bytes())
+    content[-1] ^= 1
+    place.unlink() if damage == "missing" else place.write_bytes(content[:-9] if damage == "cut" else content)
+    said = []
+    reporter = Reporter()
+    reporter.say = said.append
+    resumed = trained(tmp_path / "run", streams, name, 6, reporter).weights
+    assert str(place) in said[0] and "Resuming after step 3." in said
+    assert all(torch.equal(whole[key], resumed[key]) for key in whole)
+
+
+def test_a_state_that_no_manifest_knows_of_is_missed(streams, tmp_path):
+    """A checkpoint without the state that its rows need is refused, not gone on from with other numbers."""
+    trained(tmp_path, streams, "lstm-tiny", 5)
+    folder = tmp_path / "checkpoints/step-00000005"
+    (folder / "carried-0.safetensors").unlink()
+    manifest = json.loads((folder / "manifest.json").read_text())
+    del manifest["files"]["carried-0.safetensors"]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(Problem, match="was not saved with the checkpoint"):
+        trained(tmp_path, streams, "lstm-tiny", 6)
+
+
+def test_another_number_of_ranks_takes_up_what_was_carried_by_turn():
+    """Two ranks of one turn each, and one rank of two turns, have the same streams; what has no turn is a rank's."""
+    one = {"0.0": torch.zeros(1), "0.1": torch.ones(1), "low": torch.full((1,), 7)}
+    two = {"1.0": torch.full((1,), 2.0), "1.1": torch.full((1,), 3.0), "low": torch.full((1,), 8)}
+    assert part_of_rank([one, two], 0, 1) == one | two | {"low": one["low"]}
+    assert part_of_rank([one | two | {"low": one["low"]}], 1, 2) == two | {"low": one["low"]}
+    assert part_of_rank([one, two], 1, 2) == two
+    assert part_of_rank([], 0, 1) == {}
 
 
 def test_both_ways_tell_their_neighbours(streams):

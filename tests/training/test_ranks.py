@@ -9,23 +9,27 @@ from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
-from tiny_run import CONFIG, PROCESSES, as_rank, assert_equal, assert_near, records, run, saved
+from tiny_run import CONFIG, PROCESSES, as_rank, assert_equal, assert_near, carrying, records, run, saved
 
 from regard.training.parallel import Ranks, is_first
 
 SCRIPT = Path(__file__).with_name("tiny_run.py")
 
 
-def torchrun(*arguments):
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+def torchrun(*arguments, options=("--standalone",)):
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", *options]
     return subprocess.run([*command, str(SCRIPT), json.dumps(arguments)], capture_output=True, text=True, timeout=280)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
 
 
 def two_ranks(folder, fault, **changes):
     """As torchrun starts them, sooner; their exit codes."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(probe.getsockname()[1]), "WORLD_SIZE": "2"}
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "WORLD_SIZE": "2"}
     arguments = [(str(folder), fault, meeting | {"RANK": str(rank)}, changes) for rank in (0, 1)]
     processes = [PROCESSES.Process(target=as_rank, args=each) for each in arguments]
     for process in processes:
@@ -75,6 +79,35 @@ def test_when_one_rank_fails_the_other_stops_with_its_message(tmp_path, fault, c
     assert two_ranks(tmp_path, fault) == codes
     assert (tmp_path / "rank-0.txt").read_text().startswith(message)
     assert not (tmp_path / "finished.json").exists()
+
+
+def test_what_two_ranks_carried_is_taken_up_by_one(tmp_path):
+    """Each rank's part lies in the checkpoint, under its manifest; one process takes up all turns, two again theirs."""
+    whole = run(tmp_path / "whole", replace(CONFIG, accumulate=2), **carrying()).weights
+    assert two_ranks(tmp_path / "two", "carries", steps=4) == [0, 0]
+    folder = tmp_path / "two/checkpoints/step-00000004"
+    names = {"carried-0.safetensors", "carried-1.safetensors"}
+    assert names < json.loads((folder / "manifest.json").read_text())["files"].keys()
+    assert {path.name for path in folder.parent.iterdir()} == {"step-00000002", "step-00000004"}
+    run(tmp_path / "two", replace(CONFIG, accumulate=2, steps=8), **carrying())
+    assert two_ranks(tmp_path / "two", "carries") == [0, 0]
+    assert_near(load_file(tmp_path / "two/rank-1.safetensors"), whole, 1e-6)
+
+
+@pytest.mark.slow
+def test_torchrun_starts_killed_ranks_again_and_they_end_the_same(tmp_path):
+    """One rank is killed once: both are started anew, go on from the checkpoint, and end as two that nobody killed.
+    Without --standalone torchrun keeps its store from one start to the next."""
+    options = ["--master-port", free_port(), "--max-restarts", "1"]
+    killed = torchrun(str(tmp_path / "killed"), "is killed once", {}, {}, options=options)
+    assert killed.returncode == 0 and "exitcode: -9" in killed.stderr, killed.stderr
+    assert torchrun(str(tmp_path / "whole"), "", {}, {}).returncode == 0
+    for rank in (0, 1):
+        ends = [load_file(tmp_path / f"{name}/rank-{rank}.safetensors") for name in ("killed", "whole")]
+        assert_equal(*ends)
+    assert [record["step"] for record in records(tmp_path / "killed")] == [
+        record["step"] for record in records(tmp_path / "whole")
+    ]
 
 
 def test_a_signal_to_one_rank_stops_both_after_the_same_step(tmp_path):

@@ -3,8 +3,10 @@
 import json
 import os
 import resource
+import shutil
 import signal
 import time
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -12,6 +14,7 @@ import torch
 from safetensors.torch import load_file
 from tiny_run import CONFIG, PROCESSES, CountingRows, assert_equal, assert_near, records, run, run_and_save, saved, tiny
 
+from regard.checkpoints.files import read_checked_json
 from regard.errors import Problem
 from regard.training import saving, step
 from regard.training.report import Reporter
@@ -223,6 +226,44 @@ def test_when_all_are_damaged_nothing_is_begun_again(tmp_path):
     with pytest.raises(Problem, match="every checkpoint is damaged"):
         run(tmp_path)
     assert checkpoints(tmp_path) == kept
+
+
+@pytest.mark.parametrize("damage", [spoil, lambda path: os.truncate(path, 10), lambda path: os.truncate(path, 0)])
+def test_what_a_damaged_finished_json_said_is_worked_out_again(tmp_path, damage):
+    config = replace(CONFIG, average=3)
+    whole, content = run(tmp_path, config), (tmp_path / "finished.json").read_bytes()
+    damage(tmp_path / "finished.json")
+    heard = Heard()
+    again = run(tmp_path, config, reporter=heard)
+    assert f"{tmp_path / 'finished.json'} is damaged" in heard.said[0]
+    assert_equal(again.weights, whole.weights)
+    assert (again.best, again.chosen) == (whole.best, whole.chosen)
+    assert (tmp_path / "finished.json").read_bytes() == content
+
+
+def test_every_flipped_byte_of_finished_json_is_noticed(tmp_path):
+    whole, place = run(tmp_path), tmp_path / "finished.json"
+    content = place.read_bytes()
+    for at in range(len(content)):
+        place.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+        with suppress(Problem):
+            assert json.loads(content) == read_checked_json(place) | {"sha256": json.loads(content)["sha256"]}
+    assert_equal(run(tmp_path).weights, whole.weights)
+
+
+def test_damaged_best_weights_are_named_and_the_last_taken_only_once_they_are_removed(tmp_path):
+    scores = [10.0, 30.0, 20.0, 15.0, 12.0, 11.0]
+    config = replace(CONFIG, evaluate_every=2, best="highest bleu", keep=1)
+    run(tmp_path, config, evaluate=scripted(scores))
+    best = tmp_path / "checkpoints/step-00000004"
+    spoil(best / "model.safetensors")
+    with pytest.raises(Problem, match=rf"{best}/model.safetensors is damaged.*needs these weights, of step 4.*remove"):
+        run(tmp_path, config, evaluate=scripted([]))
+    shutil.rmtree(best)
+    heard = Heard()
+    outcome = run(tmp_path, config, evaluate=scripted([11.0]), reporter=heard)
+    assert (outcome.chosen, outcome.best) == ("last", 11.0)
+    assert any("step 4, were removed" in text for text in heard.said)
 
 
 def test_the_last_good_checkpoint_outlives_a_bad_newest(tmp_path, monkeypatch):

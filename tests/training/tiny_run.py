@@ -64,6 +64,29 @@ class Next(Objective):
         return Result(losses.sum(), batch["has_next"].sum(), {"accuracy": right.sum()})
 
 
+class Carrying(Next):
+    """The same, but that what a turn's last micro-batch came to weighs its next one."""
+
+    def __init__(self, noise: float):
+        super().__init__(noise)
+        self.states = {}
+
+    def prepare(self, batch):
+        return {**super().prepare(batch), "turn": batch["turn"]}
+
+    def judge(self, model, batch):
+        result, turn = super().judge(model, batch), batch["turn"]
+        weight = 1 + self.states.get(turn, torch.zeros(1))[0]
+        self.states[turn] = (result.loss / result.count).detach().reshape(1)
+        return Result(result.loss * weight, result.count, result.parts)
+
+    def carried(self):
+        return {f"{turn}.last": state for turn, state in self.states.items()}
+
+    def carry(self, model, tensors):
+        self.states = {int(name.partition(".")[0]): tensor for name, tensor in tensors.items()}
+
+
 class CountingRows:
     """Rows that count upwards, of unequal lengths; `share` splits each batch's rows into so many micro-batches."""
 
@@ -81,6 +104,20 @@ class CountingRows:
 
     def epoch_of(self, position):
         return divmod(position, 10)
+
+
+class TurnRows(CountingRows):
+    """Rows in turns, of which a step has two."""
+
+    def at(self, position):
+        return {**super().at(position), "turn": position % 2}
+
+
+def carrying():
+    """A model whose objective carries a state from step to step, as Transformer-XL's does."""
+    asked = tiny()
+    asked.objective = Carrying(0.2)
+    return {"asked": asked, "batches": TurnRows(), "evaluate": None, "fingerprint": "data"}
 
 
 def tiny(dropout=0.3, noise=0.2):
@@ -146,6 +183,8 @@ class FailingRows(CountingRows):
             raise Problem("line 13 of train.de is empty")
         if position == 13 and self.fault == "is killed":
             os.kill(os.getpid(), signal.SIGKILL)
+        if position == 13 and self.fault == "is killed once" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+            os.kill(os.getpid(), signal.SIGKILL)
         if position == 13 and self.fault == "is signalled":
             os.kill(os.getpid(), signal.SIGTERM)
         return super().at(position)
@@ -157,7 +196,8 @@ def as_rank(folder, fault, environment, changes):
     rank = int(os.environ["RANK"])
     fingerprint = f"data of rank {rank}" if fault == "disagrees" else "data"
     try:
-        outcome = run(folder, replace(CONFIG, **changes), FailingRows(fault), fingerprint=fingerprint)
+        options = carrying() if fault == "carries" else {"batches": FailingRows(fault), "fingerprint": fingerprint}
+        outcome = run(folder, replace(CONFIG, **changes), **options)
     except Exception as error:
         Path(folder, f"rank-{rank}.txt").write_text(f"{type(error).__name__}: {error}")
         sys.exit(1)
