@@ -19,13 +19,13 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-WORDS = "a an the man woman child dog red old house street runs sits reads and on in with who taxes was happily".split()
+WORDS = ["a", "the", "man", "woman", "dog", "red", "old", "house", "runs", "sits", "and", "on", "in", "with", "happily"]
 LETTERS = "abcdefghijklmnopqrstuvwxyzäöüß"
 WARM_UP_SHARE = 0.1  # of the requests come before the first sample that growth is measured from
 STOP_SECONDS = 20  # for the server to end in
@@ -164,7 +164,7 @@ def complete(chance: random.Random, longest: int) -> Call:
 
 
 def attend(chance: random.Random, longest: int) -> Call:
-    """A look at a model; "" asks for an array of the newest look instead."""
+    """A look at a model, or an array of the newest look, whose name stands for LOOK."""
     if chance.random() < 0.5:
         return Call(f"/attention/LOOK/encoder/{chance.randint(0, 1)}/weights")
     return Call("/attention", {"model": "encoder", "text": text(chance, longest)})
@@ -234,9 +234,13 @@ def record(samples: Samples, seconds: float, options: argparse.Namespace) -> Non
     from recipes.results import append
     from recipes.run_facts import command, commit
 
-    about = {"row": "mixed requests", "data": "Server under mixed requests", "command": command(options)}
+    about: dict[str, Any] = {
+        "row": "mixed requests",
+        "data": "Server under mixed requests",
+        "command": command(options),
+    }
     about |= {"seed": options.seed, "commit": commit(), "device": f"CPU, {os.cpu_count()} cores", "seconds": seconds}
-    curves = {"memory in MB by requests": samples.memory}
+    curves: dict[str, Sequence[float]] = {"memory in MB by requests": samples.memory}
     curves |= {"threads by requests": samples.threads, "file handles by requests": samples.handles}
     for metric, values in curves.items():
         points = [list(point) for point in zip(samples.requests, values, strict=True)]

@@ -17,6 +17,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from regard.errors import UsageProblem
 from regard.server.guard import Guard
 from regard.server.limits import HEAD, Limits
+from regard.server.memory import trim_heaps
 
 SPARE = 512  # connections beyond the requests that may be open: for those who are told to come again, or idle
 log = logging.getLogger("regard.server")
@@ -103,7 +104,12 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self.loop = asyncio.get_running_loop()
         await super().startup(sockets)
+        self.trimming = asyncio.ensure_future(trim_heaps(lambda: self.server_state.total_requests))
         self.ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.trimming.cancel()
+        await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self.guard.draining:

@@ -126,12 +126,10 @@ def made(written: Written, seen: Seen, name: str, notes: list[str], predictions:
     states = seen.states(first, "source", "encoder") + seen.states(rest, "target", "decoder")
     output = {"side": "written", "predictions": predictions}
     family = family_of(translator)
-    look = Look(name or family, family, "encoder-decoder", sides, [], states, notes, output)
-    look.attentions = attentions(written, seen, look)
-    return look
+    return Look(name or family, family, "encoder-decoder", sides, attentions(written, seen), states, notes, output)
 
 
-def attentions(written: Written, seen: Seen, look: Look) -> list[Attending]:
+def attentions(written: Written, seen: Seen) -> list[Attending]:
     first, rest, found = slice(1), slice(1, None), []
     for name, title, queries, keys, layers, question in (
         ("encoder", "Encoder", "source", "source", seen.layers(first, in_encoder), written.of_encoder),
@@ -139,7 +137,7 @@ def attentions(written: Written, seen: Seen, look: Look) -> list[Attending]:
         ("cross", "From target to source", "written", "source", seen.layers(rest, looks_back), written.of_source),
     ):
         if layers:
-            explain = explainer(seen.model, lambda: look, name, question)
+            explain = explainer(seen.model, name, question)
             told = ["state" if name == "encoder" else "token"]
             found.append(Attending(name, title, queries, keys, layers, name == "decoder", told, explain))
     return found
