@@ -85,8 +85,12 @@ class Stream(Response):
                 gone.cancel()
 
     async def send(self, send: Send) -> None:
+        """The head goes out with the first event: until then a client that sends no more can be probed."""
         headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        begun = False
         async for event in self.events:
+            if not begun:
+                await send({"type": "http.response.start", "status": 200, "headers": headers})
+                begun = True
             await send({"type": "http.response.body", "body": event, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
