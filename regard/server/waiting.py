@@ -11,13 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from regard.server.errors import GONE, Refused
+from regard.server.errors import GONE, Refused, late
 from regard.server.queue import Job
 from regard.server.shelf import Shelf
-
-
-def late(seconds: float) -> Refused:
-    return Refused(504, f"no answer within {seconds:g} seconds; send less at a time, or try again later")
 
 
 async def answered(request: Request, shelf: Shelf, job: Job) -> list[Any]:

@@ -94,8 +94,8 @@ class Written:
         return Question(model, self.source, answer, in_encoder, blank_of(self.translator.source))
 
 
-def look_at_translation(translator: Translator, text: str, target: str | None, name: str) -> Look:
-    """The model's own translation, or a given one."""
+def look_at_translation(translator: Translator, text: str, target: str | Sequence[int] | None, name: str) -> Look:
+    """The model's own translation, or a given one: a text, or its tokens."""
     pieces = translator.source.encode(text)
     check_pieces(pieces, text)
     source = translator.row(pieces[: LONGEST - 1])
@@ -107,7 +107,9 @@ def look_at_translation(translator: Translator, text: str, target: str | None, n
     return made(written, seen, name, told_of_length(len(pieces) + 1, len(source)), predictions)
 
 
-def given(translator: Translator, target: str) -> list[int]:
+def given(translator: Translator, target: str | Sequence[int]) -> list[int]:
+    if not isinstance(target, str):
+        return list(target)
     out, places = translator.target.encode(target), min(translator.places, LONGEST)
     check_pieces(out, target)
     if len(out) + 1 > places:
