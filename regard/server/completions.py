@@ -169,6 +169,7 @@ async def events(begun: Begun, job: Job, shelf: Shelf) -> AsyncIterator[bytes]:
             yield event(begun.body([], usage=begun.usage(tokens)))
         yield b"data: [DONE]\n\n"
     except Exception as error:
+        job.leave()  # before the client is told: nothing more is written for it
         refused = late(shelf.limits.deadline) if isinstance(error, TimeoutError) else refusal(error)
         yield event(error_body(refused.status, refused.message))
 
