@@ -28,16 +28,18 @@ from typing import Any
 WORDS = ["a", "the", "man", "woman", "dog", "red", "old", "house", "runs", "sits", "and", "on", "in", "with", "happily"]
 LETTERS = "abcdefghijklmnopqrstuvwxyzäöüß"
 WARM_UP_SHARE = 0.1  # of the requests come before the first sample that growth is measured from
+INTERIM = b"HTTP/1.1 100 Continue\r\n\r\n"
 STOP_SECONDS = 20  # for the server to end in
 
 
 @dataclass(frozen=True)
 class Call:
-    """A request: its path, its body (None: a GET), and whether its client leaves before the answer."""
+    """A request: its path and its body (None: a GET)."""
 
     path: str
     body: Any = None
-    leaves: bool = False
+    leaves: bool = False  # its client leaves before the answer
+    half_closes: bool = False  # its client closes its sending side, and reads
 
 
 @dataclass
@@ -187,6 +189,11 @@ def leave(chance: random.Random, longest: int) -> Call:
     return Call(call.path, call.body, leaves=True)
 
 
+def half_close(chance: random.Random, longest: int) -> Call:
+    call = chance.choice([translate, complete])(chance, longest)
+    return Call(call.path, call.body, half_closes=True)
+
+
 def state(chance: random.Random, longest: int) -> Call:
     return Call(chance.choice(["/livez", "/readyz", "/metrics", "/models", "/v1/models", "/languages", "/", "/looks"]))
 
@@ -201,6 +208,7 @@ KINDS: dict[str, Callable[[random.Random, int], Call]] = {
     "attend": attend,
     "wrong": wrong,
     "leave": leave,
+    "half_close": half_close,
     "state": state,
 }
 
@@ -213,7 +221,9 @@ async def send(port: int, call: Call, looks: list[str]) -> int:
         if call.leaves:
             await asyncio.sleep(0.005)
             return 0
-        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+        if call.half_closes:
+            writer.write_eof()
+        head, _, body = (await reader.read()).replace(INTERIM, b"").partition(b"\r\n\r\n")
         if call.path == "/attention" and b'{"id":' in body[:8]:
             looks[:] = [json.loads(body)["id"]]
         return int(head.split()[1])

@@ -75,7 +75,7 @@ def test_no_step_is_decoded_beyond_the_deadline(models, monkeypatch, name, path,
         assert b'"code":504' in answer and status == (200 if body.get("stream") else 504)
         steps.go.set()
         wait_until(lambda: not desk.begun and guard.open == 0)
-        assert steps.count == 3
+        assert steps.count <= 3
 
 
 def test_one_who_leaves_takes_nothing_from_those_who_stay(models, monkeypatch):
