@@ -4,6 +4,7 @@ A client that has sent its request may close its sending side and still read the
 its socket, which looks the same from here: an end of file.  What tells them apart is an answer: where nobody listens
 any more, the client's system resets the connection.  So after an end of file the server sends `100 Continue`, which
 every HTTP/1.1 client has to skip, now and then until the answer begins, and looks whether a reset came back.
+HTTP/1.0 has no interim answers: there a client counts as gone when the answer does not begin in time.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Connection(H11Protocol):
     unread_timer: asyncio.TimerHandle | None = None  # runs while a client does not read what is sent
     close_timer: asyncio.TimerHandle | None = None  # the same for what is left when the connection is to close
     probe_timer: asyncio.TimerHandle | None = None
-    half_closed = False  # the client sends no more
+    half_closed: float | None = None  # when the client's end of file came
 
     # a connection begins and ends
 
@@ -110,7 +111,7 @@ class Connection(H11Protocol):
         super().on_response_complete()
         if self.is_answering:  # a request that was sent ahead
             return
-        if self.half_closed or self.transport.is_closing():
+        if self.half_closed is not None or self.transport.is_closing():
             self.close()
         elif self.conn.trailing_data[0]:
             self._unset_keepalive_if_required()
@@ -142,7 +143,7 @@ class Connection(H11Protocol):
         """Whether the connection stays open for an answer."""
         if not self.is_answering or self.cycle.more_body:
             return False
-        self.half_closed = True
+        self.half_closed = self.loop.time()
         self.probe(FIRST_PROBE_SECONDS)
         return True
 
@@ -150,13 +151,18 @@ class Connection(H11Protocol):
         """Whether the client still listens; once its answer has begun, the answer itself shows that."""
         if self.transport.is_closing() or not self.is_answering:
             return
-        if self.is_reset():
+        if self.is_reset() or not (self.cycle.response_started or self.send_interim()):
             self.transport.abort()
             return
-        if not self.cycle.response_started and self.scope["http_version"] != "1.0":
-            interim = h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue")
-            self.transport.write(self.conn.send(interim) or b"")
         self.probe_timer = self.loop.call_later(seconds, self.probe, min(2 * seconds, MAX_PROBE_SECONDS))
+
+    def send_interim(self) -> bool:
+        """Send an interim answer; to HTTP/1.0 clients, only whether there is time left to begin the answer."""
+        if self.scope["http_version"] == "1.0":
+            return self.half_closed is None or self.loop.time() - self.half_closed < self.limits.patience
+        interim = h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue")
+        self.transport.write(self.conn.send(interim) or b"")
+        return True
 
     def is_reset(self) -> bool:
         """Whether the client's system answered that nobody listens there."""

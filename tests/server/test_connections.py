@@ -226,6 +226,18 @@ def test_63_a_client_that_leaves_is_noticed_while_it_waits(models, name, path, b
     shelf.close()
 
 
+def test_63_an_http_1_0_client_that_sends_no_more_is_waited_for_only_so_long(models):
+    """It cannot be probed, and proxies speak HTTP/1.0 by default."""
+    shelf = Shelf(models, Limits(deadline=60, patience=0.3))
+    with threaded(shelf) as (port, guard), Gate(shelf, "reader"), opened(port) as client:
+        client.sendall(request_bytes("/fill", {"text": "the [MASK]"}).replace(b"HTTP/1.1", b"HTTP/1.0"))
+        wait_until(lambda: shelf.models["reader"].desk.tokens > 0)
+        client.shutdown(socket.SHUT_WR)
+        wait_until(lambda: guard.open == 0)
+        assert is_closed(client)
+    shelf.close()
+
+
 def test_requests_sent_ahead_are_all_answered_though_the_client_half_closes(models):
     shelf = Shelf(models, PATIENT)
     with threaded(shelf) as (port, _), opened(port) as client:
