@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 WORDS = ["a", "the", "man", "woman", "dog", "red", "old", "house", "runs", "sits", "and", "on", "in", "with", "happily"]
@@ -65,11 +66,17 @@ class Samples:
         return next(n for n, count in enumerate(self.requests) if count >= WARM_UP_SHARE * self.requests[-1])
 
     @property
-    def growth(self) -> float:
-        """MB: the last quarter's largest over the largest of as many samples after warm-up."""
+    def quarters(self) -> tuple[float, float]:
+        """Mean MB in the first quarter after warm-up, and in the last."""
         after = self.memory[self.warm :]
-        quarter = max(len(after) // 4, 1)
-        return max(after[-quarter:]) - max(after[:quarter])
+        count = max(len(after) // 4, 1)
+        return fmean(after[:count]), fmean(after[-count:])
+
+    @property
+    def growth(self) -> float:
+        """MB from the first quarter after warm-up to the last."""
+        first, last = self.quarters
+        return last - first
 
 
 def main() -> None:
@@ -87,7 +94,7 @@ def main() -> None:
     with serving(options.models) as (port, process):
         samples = asyncio.run(measure(port, process, options))
     seconds = time.monotonic() - began
-    print(f"after warm-up {samples.memory[samples.warm]:.0f} MB, at the end {samples.memory[-1]:.0f} MB")
+    print("MB in the first quarter after warm-up {:.0f}, in the last {:.0f}".format(*samples.quarters))
     print(f"growth {samples.growth:+.1f} MB; statuses {dict(sorted(samples.statuses.items()))}; {seconds:.0f} s")
     if options.results:
         record(samples, seconds, options)
@@ -242,21 +249,23 @@ def request_bytes(call: Call, look: str) -> bytes:
 
 def record(samples: Samples, seconds: float, options: argparse.Namespace) -> None:
     from recipes.results import append
-    from recipes.run_facts import command, commit
+    from recipes.run_facts import commit
 
-    about: dict[str, Any] = {
-        "row": "mixed requests",
-        "data": "Server under mixed requests",
-        "command": command(options),
-    }
+    words = ["python -m benchmarks.server_memory", *options.models, f"--requests {options.requests}"]
+    words += [f"--clients {options.clients}", f"--longest {options.longest}", f"--seed {options.seed}"]
+    about: dict[str, Any] = {"row": "mixed requests", "data": "Server under mixed requests", "command": " ".join(words)}
     about |= {"seed": options.seed, "commit": commit(), "device": f"CPU, {os.cpu_count()} cores", "seconds": seconds}
     curves: dict[str, Sequence[float]] = {"memory in MB by requests": samples.memory}
     curves |= {"threads by requests": samples.threads, "file handles by requests": samples.handles}
     for metric, values in curves.items():
         points = [list(point) for point in zip(samples.requests, values, strict=True)]
         append("reliability", folder=options.results, metric=metric, points=points, **about)
-    numbers = {"requests": options.requests, "MB after warm-up": samples.memory[samples.warm]}
-    numbers |= {"MB at the end": samples.memory[-1], "MB of growth after warm-up": samples.growth}
+    first, last = samples.quarters
+    numbers = {
+        "requests": options.requests,
+        "mean MB, first quarter after warm-up": first,
+        "mean MB, last quarter": last,
+    }
     for metric, value in numbers.items():
         append("reliability", folder=options.results, metric=metric, value=value, **about)
 
