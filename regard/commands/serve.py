@@ -44,12 +44,14 @@ def serve(
     from regard.server.app import application
     from regard.server.guard import Doors, is_loopback
     from regard.server.limits import Limits
+    from regard.server.memory import bound_native_memory
     from regard.server.running import listening
     from regard.server.shelf import Shelf
 
     if not (key.isascii() and key.isprintable()) or key != key.strip():
         raise UsageProblem("the key has characters that not every client can send; take letters and digits")
     socket = listening(host, port)
+    bound_native_memory()
     shelf = Shelf(named(models or in_the_box(), device, precision), limits or Limits())
     if not key and not is_loopback(host):
         print(f"warning: everyone who reaches {host} can use this server; give it a --key", file=sys.stderr)

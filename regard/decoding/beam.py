@@ -15,6 +15,7 @@ from regard.decoding.beams import search_all
 from regard.decoding.decoder import Decoder, Ends, Hypothesis
 from regard.decoding.scribe import Scribe
 from regard.decoding.search import Beam, Search
+from regard.decoding.steps import Abandoned, Steps, run_to_end
 from regard.layers.block import Trace
 from regard.layers.packed import packed
 from regard.layers.stack import Written
@@ -23,33 +24,45 @@ from regard.rows import Tokens
 BEAM = Beam()
 
 
-@torch.inference_mode()
 def beam_search(model: Decoder | Scribe, source: Tokens, ends: Ends, how: Beam = BEAM) -> list[list[Hypothesis]]:
     """The best hypotheses for each row of the source, best first."""
+    return run_to_end(beam_search_steps(model, source, ends, how))
+
+
+@torch.inference_mode()
+def beam_search_steps(
+    model: Decoder | Scribe, source: Tokens, ends: Ends, how: Beam = BEAM, abandoned: Abandoned | None = None
+) -> Steps[list[list[Hypothesis]]]:
+    """The same step by step.  What is found of rows that are abandoned on the way is empty."""
     found: list[list[Hypothesis]] = [[] for _ in range(len(source))]
     if not len(source):
         return found
     if isinstance(model, Scribe):
         if model.fits:
-            return search_all(model, source, ends, how)
-        return beam_search(model.hand, source.to(model.device), ends, how)
+            return (yield from search_all(model, source, ends, how, abandoned))
+        return (yield from beam_search_steps(model.hand, source.to(model.device), ends, how, abandoned))
     device, limits = source.ids.device, ends.limits(source)
     sentence = torch.arange(len(source), device=device)  # (S,) its number in the source
     search = Search(len(source), max(int(limits.max()), 1), ends, how, device)
     search.begin(sentence, ends.first(source), limits)
-    with packed(device):
+    with packed(device):  # not longer than a step: others compute before the next one
         logits, state = first_step(model, source, search.token)
-        while True:
-            origin = search.extend(logits) + torch.arange(len(sentence), device=device)[:, None] * how.size
-            kept = search.going.nonzero().squeeze(-1)  # the one wait for the device in a step
-            if len(kept) < len(sentence):
-                finished = (~search.going).nonzero().squeeze(-1)
-                for number, hypotheses in zip(sentence[finished].tolist(), search.found(finished), strict=True):
-                    found[number] = hypotheses
-                if not len(kept):
-                    return found
-                search.keep(kept)
-                sentence, origin = sentence[kept], origin[kept]
+    while True:
+        yield
+        origin = search.extend(logits) + torch.arange(len(sentence), device=device)[:, None] * how.size
+        kept = search.going.nonzero().squeeze(-1)  # the one wait for the device in a step
+        if len(kept) < len(sentence):
+            finished = (~search.going).nonzero().squeeze(-1)
+            for number, hypotheses in zip(sentence[finished].tolist(), search.found(finished), strict=True):
+                found[number] = hypotheses
+        if abandoned is not None:
+            kept = kept[[not abandoned(number) for number in sentence[kept].tolist()]]
+        if not len(kept):
+            return found
+        if len(kept) < len(sentence):
+            search.keep(kept)
+            sentence, origin = sentence[kept], origin[kept]
+        with packed(device):
             logits, state = model.step(search.token.flatten(), state.select(origin.flatten()))
 
 

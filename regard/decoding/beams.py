@@ -12,6 +12,7 @@ from regard.decoding.flow import Harvest, Text, groups
 from regard.decoding.scribe import Scribe
 from regard.decoding.search import Beam, Search
 from regard.decoding.stage import Stage
+from regard.decoding.steps import Abandoned, Steps
 from regard.rows import Tokens
 
 
@@ -34,12 +35,14 @@ class Beams(Stage):
         return self.search.found(slots)
 
 
-def search_all(scribe: Scribe, source: Tokens, ends: Ends, how: Beam) -> list[list[Hypothesis]]:
+def search_all(
+    scribe: Scribe, source: Tokens, ends: Ends, how: Beam, abandoned: Abandoned | None = None
+) -> Steps[list[list[Hypothesis]]]:
     """The best hypotheses for each row of the source, best first."""
     about = zip(source.tolist(), ends.first(source).tolist(), ends.limits(source).tolist(), strict=True)
-    texts = [Text(row, first, max(limit, 1)) for row, first, limit in about]
+    texts = [Text(row, first, max(limit, 1), [], number) for number, (row, first, limit) in enumerate(about)]
     for slots, places, some in groups(scribe, texts, how.size):
         key = "beams", slots, places, ends.end, ends.never, how
         with scribe.stage(key, partial(Beams, scribe, slots, places, ends, how)) as stage:
-            Harvest(stage, some).run()
+            yield from Harvest(stage, some).run(abandoned)
     return [text.about for text in texts]

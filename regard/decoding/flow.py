@@ -11,6 +11,7 @@ import torch
 
 from regard.decoding.scribe import Scribe
 from regard.decoding.stage import Stage, doubled, slots_for
+from regard.decoding.steps import Abandoned
 
 TOKENS = 16_384  # of sources that are read at once
 SHARE = 4  # a quarter of the slots is free before they are filled again: to read is longer than a step
@@ -24,6 +25,7 @@ class Text:
     first: int
     left: int  # 0 when it has ended by itself
     about: Any = None  # whose it is, or what was found
+    number: int = 0  # among those that are asked for together
     done: bool = False
     since: int = 0  # the step with which it began
 
@@ -96,13 +98,22 @@ class Harvest(Flow):
         super().__init__(stage, texts)
         self.ripe: dict[int, Text] = {}  # by slot
 
-    def run(self) -> None:
+    def run(self, abandoned: Abandoned | None = None) -> Iterator[None]:
+        """Step by step; texts that are abandoned on the way stay without what was written of them."""
         for number, going in self.looks():
             done = [slot for slot, text in self.active.items() if not going[slot] and text.since <= number]
             for slot in done:
                 self.active[slot].left = 0
             self.leave(done)
+            yield
+            if abandoned is not None:
+                self.give_up(abandoned)
         self.fetch()
+
+    def give_up(self, abandoned: Abandoned) -> None:
+        """Write no more of texts that nobody waits for, and do not begin them."""
+        self.waiting = deque(text for text in self.waiting if not abandoned(text.number))
+        super().leave([slot for slot, text in self.active.items() if abandoned(text.number)])
 
     def leave(self, slots: Sequence[int]) -> None:
         self.ripe |= {slot: self.active[slot] for slot in slots}

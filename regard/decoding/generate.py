@@ -107,6 +107,11 @@ class Draft:
         self.chance = np.random.default_rng([how.seed, repeat, *ids])
         self.text, self.log_probability = "", 0.0
         self.why: Why | None = None
+        self.abandoned = False  # nobody waits for it: it ends after the step that is under way
+
+    @property
+    def goes_on(self) -> bool:
+        return self.why is None and not self.abandoned
 
     def add(self, token: int, log_probability: float, limits: Limits) -> Piece | None:
         """Write one more token; the piece there is to show."""
@@ -157,9 +162,17 @@ def drafts_of(
     return drafts
 
 
-@torch.inference_mode()
 def generate(model: Any, drafts: Sequence[Draft], limits: Limits, how: Writing = WRITING) -> Iterator[Piece]:
     """Go on with texts, none of them empty, and hand out what is new of each as soon as it can be read."""
+    for pieces in generate_steps(model, drafts, limits, how):
+        yield from pieces
+
+
+@torch.inference_mode()
+def generate_steps(
+    model: Any, drafts: Sequence[Draft], limits: Limits, how: Writing = WRITING
+) -> Iterator[list[Piece]]:
+    """The same step by step: what is new after each, which may be nothing.  Drafts can be abandoned between steps."""
     if not drafts:
         return
     if isinstance(model, Scribe):
@@ -170,28 +183,32 @@ def generate(model: Any, drafts: Sequence[Draft], limits: Limits, how: Writing =
     batch = _Batch(model, list(drafts), limits, how)
     while batch.drafts:
         tokens, gains = batch.choose()
-        for draft, token, gain in zip(batch.drafts, tokens.tolist(), gains.tolist(), strict=True):
-            if piece := draft.add(token, gain, limits):
-                yield piece
+        chosen = zip(batch.drafts, tokens.tolist(), gains.tolist(), strict=True)
+        yield [piece for draft, token, gain in chosen if (piece := draft.add(token, gain, limits))]
         batch.go_on(tokens)
 
 
-def flowing(scribe: Scribe, drafts: Sequence[Draft], limits: Limits, how: Writing) -> Iterator[Piece]:
+def flowing(scribe: Scribe, drafts: Sequence[Draft], limits: Limits, how: Writing) -> Iterator[list[Piece]]:
     """The same in slots: a draft's goes to the next when it is done, or has no place left and is read anew."""
     choosing = choosing_of(limits, how)
     for slots, places, some in groups(scribe, [text_of(draft, limits) for draft in drafts], 1):
         with lines_of(scribe, slots, places, choosing, limits.end) as stage:
             flow = Flow(stage, some)
             for told in flow.steps():
-                for text, (token, gain) in told:
-                    draft: Draft = text.about
-                    if piece := draft.add(int(token), gain, limits):
-                        yield piece
-                    text.left = 0 if draft.why == "end" else text.left - 1
-                    text.done = draft.why is not None or not text.left
-                    if draft.why is None and not text.left:
-                        draft.turn_over(limits)
-                        flow.waiting.append(text_of(draft, limits))
+                pieces = [text.about.add(int(token), gain, limits) for text, (token, gain) in told]
+                yield [piece for piece in pieces if piece]
+                for text, _ in told:
+                    go_on(flow, text, limits)
+
+
+def go_on(flow: Flow, text: Text, limits: Limits) -> None:
+    """After a step of a draft: whether its slot is free; one without a place left waits to be read anew."""
+    draft: Draft = text.about
+    text.left = 0 if draft.why == "end" else text.left - 1
+    text.done = not draft.goes_on or not text.left
+    if draft.goes_on and not text.left:
+        draft.turn_over(limits)
+        flow.waiting.append(text_of(draft, limits))
 
 
 def text_of(draft: Draft, limits: Limits) -> Text:
@@ -240,8 +257,8 @@ class _Batch:
 
     def go_on(self, tokens: Tensor) -> None:
         """Let those leave that are done, and read the new token of the others."""
-        kept = torch.tensor([n for n, draft in enumerate(self.drafts) if draft.why is None], device=self.device)
-        self.drafts = [draft for draft in self.drafts if draft.why is None]
+        kept = torch.tensor([n for n, draft in enumerate(self.drafts) if draft.goes_on], device=self.device)
+        self.drafts = [draft for draft in self.drafts if draft.goes_on]
         if not self.drafts:
             return
         if self.seen is not None:

@@ -18,6 +18,7 @@ from regard.decoding.decoder import Ends, Hypothesis, index_of
 from regard.decoding.flow import Harvest, Text, groups
 from regard.decoding.scribe import Scribe
 from regard.decoding.stage import Stage
+from regard.decoding.steps import Abandoned, Steps
 from regard.device import widest_float
 from regard.rows import Tokens
 
@@ -101,15 +102,18 @@ class Kept(Lines):
         return [Hypothesis(row, total, total) for row, total in zip(ended, totals, strict=True)]
 
 
-def sample_all(scribe: Scribe, source: Tokens, ends: Ends) -> list[Hypothesis]:
+def sample_all(
+    scribe: Scribe, source: Tokens, ends: Ends, abandoned: Abandoned | None = None
+) -> Steps[list[Hypothesis]]:
     """Greedily, one hypothesis for each row of the source."""
     about = zip(source.tolist(), ends.first(source).tolist(), ends.limits(source).tolist(), strict=True)
     # where it can only end, it does
-    texts = [Text(row, first, limit - 1, about=Hypothesis([], 0.0, 0.0)) for row, first, limit in about]
+    nothing = Hypothesis([], 0.0, 0.0)
+    texts = [Text(row, first, limit - 1, nothing, number) for number, (row, first, limit) in enumerate(about)]
     choosing = Choosing(never=ends.never, shared=True)
     for slots, places, some in groups(scribe, [text for text in texts if text.left > 0], 1):
         with lines_of(scribe, slots, places, choosing, ends.end, Kept) as stage:
-            Harvest(stage, some).run()
+            yield from Harvest(stage, some).run(abandoned)
     return [text.about for text in texts]
 
 

@@ -15,7 +15,7 @@ from fastapi.responses import Response
 from pydantic_core import to_json
 
 from regard.server.errors import Refused
-from regard.server.queue import Desk, Kind, News, Row
+from regard.server.queue import Desk, Kind, News, Row, between_steps
 from regard.server.schemas import ERRORS, Attention
 from regard.server.shelf import Served, Shelf
 from regard.server.strict import StrictRoute
@@ -137,8 +137,14 @@ def looked(served: Served, rows: list[Row]) -> Iterator[list[News]]:
     from regard.viewer.looking import look
 
     for row in rows:
-        asked = row.given
-        given = {"second": asked.second, "target": asked.target, "write": asked.write or 0, "name": served.name}
+        asked, target = row.given, row.given.target
+        if target is None and "translate" in served.tasks:  # step by step, so that the client can leave
+            steps = served.model.translate_steps([asked.text], None, lambda _, row=row: row.left)
+            [found] = yield from between_steps(steps)
+            if row.left:
+                continue
+            target = found[0].tokens
+        given = {"second": asked.second, "target": target, "write": asked.write or 0, "name": served.name}
         yield [(row, look(served.model, asked.text, **given), True)]
 
 

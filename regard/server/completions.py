@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,13 +14,13 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic_core import to_json
 
-from regard.decoding.generate import Draft, Writing, Written, drafts_of, generate
-from regard.server.errors import Refused, error_body, refusal
+from regard.decoding.generate import Draft, Writing, Written, drafts_of, generate_steps
+from regard.server.errors import Refused, error_body, late, refusal
 from regard.server.queue import Job, Kind, News, Row
 from regard.server.schemas import ERRORS, MOST_STOPS, Completion
 from regard.server.shelf import Served, Shelf, check_count
 from regard.server.strict import StrictRoute
-from regard.server.waiting import Stream, all_answered, late
+from regard.server.waiting import Stream, all_answered
 from regard.tasks.writer import Writer
 
 BUDGET = 8192  # tokens that are written on together: their keys and values are kept
@@ -139,15 +139,16 @@ def prompts_of(writer: Writer, asked: Completion, shelf: Shelf) -> tuple[list[st
 
 
 def written(writer: Writer, rows: list[Row]) -> Iterator[list[News]]:
-    """Pieces as they are written.  A draft whose client has left ends with its next token."""
+    """Pieces as they are written.  A draft whose client has left is not written on."""
     drafts = [row.given for row in rows]
     for number, draft in enumerate(drafts):
         draft.row = number
-    for piece in generate(writer.scribe, drafts, writer.limits, drafts[0].how):
-        yield [] if rows[piece.row].left else [(rows[piece.row], piece.done or piece.text, piece.done is not None)]
+    for pieces in generate_steps(writer.scribe, drafts, writer.limits, drafts[0].how):
+        told = [(rows[piece.row], piece) for piece in pieces]
+        yield [(row, piece.done or piece.text, piece.done is not None) for row, piece in told if not row.left]
         for row in rows:
-            if row.left and not row.done:
-                row.done, row.given.how = True, replace(row.given.how, most=1)
+            if row.left:
+                row.done = row.given.abandoned = True
 
 
 async def events(begun: Begun, job: Job, shelf: Shelf) -> AsyncIterator[bytes]:
@@ -168,6 +169,7 @@ async def events(begun: Begun, job: Job, shelf: Shelf) -> AsyncIterator[bytes]:
             yield event(begun.body([], usage=begun.usage(tokens)))
         yield b"data: [DONE]\n\n"
     except Exception as error:
+        job.leave()  # before the client is told: nothing more is written for it
         refused = late(shelf.limits.deadline) if isinstance(error, TimeoutError) else refusal(error)
         yield event(error_body(refused.status, refused.message))
 

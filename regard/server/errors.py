@@ -34,6 +34,10 @@ class Refused(Exception):
         self.status, self.message, self.param, self.headers = status, message, param, dict(headers or {})
 
 
+def late(seconds: float) -> Refused:
+    return Refused(504, f"no answer within {seconds:g} seconds; send less at a time, or try again later")
+
+
 def error_body(status: int, message: str, param: str | None = None) -> dict[str, Any]:
     kind = TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
     return {"error": {"message": message, "type": kind, "param": param, "code": status}}

@@ -19,6 +19,8 @@ class Limits:
     inputs: int = 2048  # texts of one request
     body: int = 2 * 2**20  # bytes of a request
     patience: float = 10.0  # seconds within which a request's head must have come, and then its body
+    keep_alive: float = 30.0  # seconds that a connection may be idle between two requests
+    line_tokens: int = 512  # of one line that is translated
     deadline: float = 60.0  # seconds within which it must be answered
     grace: float = 30.0  # seconds for what was accepted, once the server is told to end
 

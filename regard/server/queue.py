@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, count
 from threading import Condition, Thread
@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from regard.decoding.steps import Found, Steps
 from regard.server.errors import Refused, out_of_memory
 from regard.server.limits import Limits
 from regard.server.metrics import Metrics
@@ -54,6 +55,7 @@ class Kind:
     work: Work = field(compare=False)
     name: Hashable
     budget: int  # tokens computed together
+    max_batches: int | None = None  # of this kind that are at work in turn; None: as the budget allows
 
 
 class Job:
@@ -101,7 +103,7 @@ class Desk:
         self.waiting: dict[Kind, list[Row]] = {}
         self.tokens = 0  # of the rows that wait
         self.pace = 0.0  # tokens a second, of late
-        self.begun: list[tuple[Iterator[list[News]], list[Row]]] = []
+        self.begun: list[tuple[Iterator[list[News]], list[Row], Kind]] = []
         self.since: float | None = None  # when the step that is being computed began
         self.numbers = count()
         self.changed = Condition()
@@ -178,28 +180,33 @@ class Desk:
             kind, rows = self.take()
             if rows:
                 self.metrics.batch.labels(self.name).observe(sum(row.cost for row in rows))
-                self.begun.append((answers(kind.work, rows), rows))
+                self.begun.append((answers(kind.work, rows), rows, kind))
             began = self.since = time.monotonic()
-            spent = sum(self.step(*one) for one in self.begun)
+            spent = sum(self.step(steps, some) for steps, some, _ in self.begun)
             self.since = None
             if spent:
                 pace = spent / max(time.monotonic() - began, 1e-6)
                 self.pace = 0.8 * self.pace + 0.2 * pace if self.pace else pace
-            self.begun = [(steps, some) for steps, some in self.begun if not all(row.done for row in some)]
+            self.begun = [one for one in self.begun if not all(row.done for row in one[1])]
 
     def take(self) -> tuple[Any, list[Row]]:
         """The oldest rows; nothing while what was begun leaves no room for them."""
         with self.changed:
             while not (self.waiting or self.begun or self.closed):
                 self.changed.wait()
-            if not self.waiting:
+            free = [kind for kind in self.waiting if not self.is_full(kind)]
+            if not free:
                 return None, []
-            kind = min(self.waiting, key=lambda kind: self.waiting[kind][0].order)
-            rows, used = self.waiting[kind], sum(row.cost for _, some in self.begun for row in some if not row.done)
+            kind = min(free, key=lambda kind: self.waiting[kind][0].order)
+            rows, used = self.waiting[kind], sum(row.cost for _, some, _ in self.begun for row in some if not row.done)
             taken = together(rows, kind.budget - used, always=not self.begun)
             self.keep(kind, rows[len(taken) :])
             self.count(-sum(row.cost for row in taken))
             return kind, sorted(taken, key=lambda row: row.cost)  # a CPU takes those that are equally long at once
+
+    def is_full(self, kind: Kind) -> bool:
+        """As many batches of this kind are at work as may be."""
+        return kind.max_batches is not None and sum(one == kind for *_, one in self.begun) >= kind.max_batches
 
     def step(self, steps: Iterator[list[News]], rows: list[Row]) -> int:
         """Let some rows go on by one step; the tokens of those that are done."""
@@ -219,7 +226,7 @@ class Desk:
     def drop(self, error: Refused) -> None:
         with self.changed:
             rows = [row for some in self.waiting.values() for row in some]
-            rows += [row for _, some in self.begun for row in some if not row.done]
+            rows += [row for _, some, _ in self.begun for row in some if not row.done]
             self.waiting, self.begun, self.since = {}, [], None
             self.count(-self.tokens)
         for row in rows:
@@ -230,6 +237,16 @@ def together(rows: list[Row], room: int, always: bool) -> list[Row]:
     """The oldest rows, as many as there is room for; the first of them in any case, if it must be."""
     fitting = sum(total <= room for total in accumulate(row.cost for row in rows))
     return rows[: max(fitting, always)]
+
+
+def between_steps(steps: Steps[Found]) -> Generator[list[News], None, Found]:
+    """Let the desk turn to other batches after each step, of which there is nothing to tell; what was found."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+        yield []
 
 
 def answers(work: Work, rows: list[Row]) -> Iterator[list[News]]:

@@ -8,17 +8,17 @@ import os
 import socket
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
+from typing import cast
 
-import h11
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from regard.errors import UsageProblem
+from regard.server.connection import SPARE_CONNECTIONS, Connection
 from regard.server.guard import Guard
-from regard.server.limits import HEAD, Limits
+from regard.server.limits import HEAD
+from regard.server.memory import trim_heaps
 
-SPARE = 512  # connections beyond the requests that may be open: for those who are told to come again, or idle
+OTHER_FILES = 128  # that a process has open beside its connections
 log = logging.getLogger("regard.server")
 
 
@@ -34,54 +34,23 @@ def listening(host: str, port: int) -> socket.socket:
     return found
 
 
-class Protocol(H11Protocol):
-    """One connection.  Its head must come in time and be short; there are only so many connections."""
-
-    limits = Limits()
-    waits: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        if len(self.connections) > self.limits.requests + SPARE:
-            transport.abort()
-            return
-        self.waits = self.loop.call_later(self.limits.patience, self.tell, 408, b"the head did not come in time")
-
-    def handle_events(self) -> None:
-        super().handle_events()
-        if self.waits is not None and self.cycle is not None:
-            self.waits.cancel()
-            self.waits = None
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if self.waits is not None:
-            self.waits.cancel()
-            self.waits = None
-        super().connection_lost(exc)
-
-    def send_400_response(self, msg: str) -> None:
-        """uvicorn's word for a head that cannot be read; one that is too long has a number of its own."""
-        long = self.conn.trailing_data[0]
-        self.tell(431 if len(long) > HEAD else 400, msg.encode())
-
-    def tell(self, status: int, message: bytes) -> None:
-        if self.transport.is_closing():
-            return
-        headers = [("content-type", "text/plain; charset=utf-8"), ("connection", "close")]
-        for event in (
-            h11.Response(status_code=status, headers=[*headers, ("content-length", str(len(message)))]),
-            h11.Data(data=message),
-            h11.EndOfMessage(),
-        ):
-            self.transport.write(self.conn.send(event) or b"")
-        self.transport.close()
+def allow_file_handles(count: int) -> None:
+    """Raise the soft limit of open files to this many, as far as the hard limit allows; nothing outside Unix."""
+    try:
+        import resource
+    except ImportError:
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 class Server(uvicorn.Server):
     """Told to end, it takes no new work, and ends when what it took is done; told twice, it ends at once."""
 
     def __init__(self, guard: Guard, ready: Callable[[], None]):
-        protocol = type("Protocol", (Protocol,), {"limits": guard.limits})
+        protocol = type("Connection", (Connection,), {"limits": guard.limits, "idle": {}})
         super().__init__(
             uvicorn.Config(
                 guard,
@@ -93,7 +62,7 @@ class Server(uvicorn.Server):
                 proxy_headers=False,
                 h11_max_incomplete_event_size=HEAD,
                 timeout_graceful_shutdown=1,
-                timeout_keep_alive=30,
+                timeout_keep_alive=cast(int, guard.limits.keep_alive),  # uvicorn hands it to call_later
             )
         )
         self.guard, self.ready = guard, ready
@@ -102,8 +71,14 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self.loop = asyncio.get_running_loop()
+        allow_file_handles(self.guard.limits.requests + SPARE_CONNECTIONS + OTHER_FILES)
         await super().startup(sockets)
+        self.trimming = asyncio.ensure_future(trim_heaps(lambda: self.server_state.total_requests))
         self.ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.trimming.cancel()
+        await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self.guard.draining:

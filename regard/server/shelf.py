@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from regard.errors import Problem
-from regard.server.errors import Refused
+from regard.server.errors import Refused, late
 from regard.server.limits import Limits
 from regard.server.metrics import Metrics
 from regard.server.queue import Desk, Kind, Work
@@ -135,7 +135,11 @@ class Shelf:
 
     async def aside(self, call: Callable[..., T], *given: Any) -> T:
         """Let a vocabulary do its work in another thread, so that others are answered meanwhile."""
-        return await asyncio.get_running_loop().run_in_executor(self.reading, call, *given)
+        working = asyncio.get_running_loop().run_in_executor(self.reading, call, *given)
+        try:
+            return await asyncio.wait_for(working, self.limits.deadline)
+        except TimeoutError:
+            raise late(self.limits.deadline) from None
 
     def close(self) -> None:
         for one in self.models.values():

@@ -17,7 +17,8 @@ from starlette.exceptions import HTTPException
 from regard.decoding.beam import Beam
 from regard.server.errors import Refused
 from regard.server.guard import Doors
-from regard.server.queue import Kind, News, Row
+from regard.server.limits import Limits
+from regard.server.queue import Kind, News, Row, between_steps
 from regard.server.schemas import ERRORS, Translate
 from regard.server.shelf import Served, Shelf, as_list, check_count
 from regard.server.strict import StrictRoute
@@ -75,8 +76,9 @@ def routes(shelf: Shelf, doors: Doors) -> APIRouter:
         lines = [text.split("\n") for text in texts_of(shelf, asked)]
         flat = [line for text in lines for line in text]
         full = [number for number, line in enumerate(flat) if line.strip()]
-        costs = await shelf.aside(costs_of, served.model, [flat[number] for number in full])
-        kind = Kind(partial(translated, served.model, asked.alternatives), ("translate", asked.alternatives), BUDGET)
+        costs = await shelf.aside(costs_of, served.model, [flat[number] for number in full], shelf.limits)
+        work = partial(translated, served.model, asked.alternatives)
+        kind = Kind(work, ("translate", asked.alternatives), BUDGET, MAX_BATCHES)
         rows = list(zip((flat[number] for number in full), costs, strict=True))
         found: list[list[Translation]] = [[Translation(line, [], 0.0, 0.0)] for line in flat]
         for number, one in zip(full, await all_answered(request, shelf, served.desk.submit(kind, rows)), strict=True):
@@ -95,6 +97,7 @@ def routes(shelf: Shelf, doors: Doors) -> APIRouter:
 
 
 BUDGET = 1024  # tokens of sources, each of which has several beams
+MAX_BATCHES = 4  # at work in turn: what comes then waits, and is computed together
 
 
 def texts_of(shelf: Shelf, asked: Translate) -> list[str]:
@@ -119,12 +122,21 @@ def chosen(shelf: Shelf, asked: Translate) -> Served:
     return pairs[fit[0]]
 
 
-def costs_of(translator: Translator, texts: list[str]) -> list[int]:
-    return [min(len(ids), translator.longest) + 1 for ids in translator.source.encode_batch(texts)]
+def costs_of(translator: Translator, lines: list[str], limits: Limits) -> list[int]:
+    """Tokens of each line, with the one that ends it; a line that is too long is refused, rather than cut."""
+    most = min(limits.line_tokens, translator.longest)
+    lengths = [len(ids) for ids in translator.source.encode_batch(lines)]
+    for line, length in zip(lines, lengths, strict=True):
+        if length > most:
+            told = f"the line {line[:40]!r} has {length:,} tokens, and {most:,} are translated at once"
+            raise Refused(413, f"{told}; break it into several lines", "q")
+    return [length + 1 for length in lengths]
 
 
 def translated(translator: Translator, alternatives: int, rows: list[Row]) -> Iterator[list[News]]:
-    found = translator.translate([row.given for row in rows], Beam(best=1 + alternatives))
+    """Step by step, in turn with what came later.  A line whose client has left is not translated on."""
+    texts, beam = [row.given for row in rows], Beam(best=1 + alternatives)
+    found = yield from between_steps(translator.translate_steps(texts, beam, lambda number: rows[number].left))
     yield [(row, one, True) for row, one in zip(rows, found, strict=True)]
 
 

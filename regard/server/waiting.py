@@ -11,13 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from regard.server.errors import GONE, Refused
+from regard.server.errors import GONE, Refused, late
 from regard.server.queue import Job
 from regard.server.shelf import Shelf
-
-
-def late(seconds: float) -> Refused:
-    return Refused(504, f"no answer within {seconds:g} seconds; send less at a time, or try again later")
 
 
 async def answered(request: Request, shelf: Shelf, job: Job) -> list[Any]:
@@ -85,8 +81,12 @@ class Stream(Response):
                 gone.cancel()
 
     async def send(self, send: Send) -> None:
+        """The head goes out with the first event: until then a client that sends no more can be probed."""
         headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        begun = False
         async for event in self.events:
+            if not begun:
+                await send({"type": "http.response.start", "status": 200, "headers": headers})
+                begun = True
             await send({"type": "http.response.body", "body": event, "more_body": True})
         await send({"type": "http.response.body", "body": b""})

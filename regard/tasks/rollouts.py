@@ -10,8 +10,8 @@ from torch import Tensor
 
 from regard.decoding.decoder import Ends, prompted
 from regard.decoding.sample import Sampling, sampled
+from regard.decoding.steps import run_to_end
 from regard.errors import Problem
-from regard.layers.packed import packed
 from regard.objectives.continued import continued, log_probabilities, taken, told
 from regard.objectives.objective import Batch, to_device
 from regard.rows import Tokens
@@ -47,8 +47,7 @@ class Rollouts:
         """The new tokens of each text, the end among them where it was written."""
         source, begin = prompted(prompts)
         ends = Ends(begin, self.end, ratio=0.0, slack=self.most + 1, never=self.never)  # the last could only end
-        with packed(prompts.ids.device):
-            columns, _ = sampled(model, source, ends, Sampling(seed=seed))
+        columns, _ = run_to_end(sampled(model, source, ends, Sampling(seed=seed)))
         rows = torch.stack(columns[: self.most], 1).tolist()
         return [row[: row.index(self.end) + 1] if self.end in row else row for row in rows]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,11 @@ from torch import nn
 
 from regard.attention.watch import watch
 from regard.data.batches import sorted_batches
-from regard.decoding.beam import BEAM, Beam, beam_search
+from regard.decoding.beam import BEAM, Beam, beam_search_steps
 from regard.decoding.decoder import Ends, Hypothesis
-from regard.decoding.sample import Sampling, sample
+from regard.decoding.sample import Sampling, sample_steps
 from regard.decoding.scribe import Precision, Scribe
+from regard.decoding.steps import Abandoned, Steps, run_to_end
 from regard.errors import Problem, UsageProblem
 from regard.layers.longest import longest_row
 from regard.models.folder import (
@@ -151,6 +153,12 @@ class Translator:
 
     def translate(self, texts: Sequence[str], how: Beam | Sampling | None = None) -> list[list[Translation]]:
         """The best translations of each text, best first, in the order of the texts; a blank text becomes empty."""
+        return run_to_end(self.translate_steps(texts, how))
+
+    def translate_steps(
+        self, texts: Sequence[str], how: Beam | Sampling | None = None, abandoned: Abandoned | None = None
+    ) -> Steps[list[list[Translation]]]:
+        """The same step by step.  Texts that are abandoned on the way have no translation, or an empty one."""
         how = how or BEAM
         pieces = self.source.encode_batch(list(texts))
         encoded = [self.row(one) for one in pieces]
@@ -160,20 +168,25 @@ class Translator:
         # slots are filled again as sentences are done, so that one batch is enough
         budget = sys.maxsize if self.scribe.fits else max(BUDGET // beams, 1)
         for batch in sorted_batches([len(encoded[number]) for number in full], budget):
-            numbers = [full[i] for i in batch]
-            for number, row in zip(numbers, self.decode([encoded[n] for n in numbers], how), strict=True):
+            numbers = [full[i] for i in batch if abandoned is None or not abandoned(full[i])]
+            of_batch = abandoned and partial(abandoned_in, abandoned, numbers)
+            rows = yield from self.decode_steps([encoded[number] for number in numbers], how, of_batch)
+            for number, row in zip(numbers, rows, strict=True):
                 is_cut = len(pieces[number]) > self.longest
                 found[number] = [replace(one, cut=True) for one in row] if is_cut else row
         return found
 
-    def decode(self, rows: list[list[int]], how: Beam | Sampling) -> list[list[Translation]]:
+    def decode_steps(
+        self, rows: list[list[int]], how: Beam | Sampling, abandoned: Abandoned | None = None
+    ) -> Steps[list[list[Translation]]]:
         """One batch, as the model sees it."""
         source = Tokens.of(rows)
         with settled(self.model):
             if isinstance(how, Beam):
-                written = beam_search(self.scribe, source, self.ends, how)
+                written = yield from beam_search_steps(self.scribe, source, self.ends, how, abandoned)
             else:
-                written = [[one] for one in sample(self.scribe, source, self.ends, how)]
+                found = yield from sample_steps(self.scribe, source, self.ends, how, abandoned)
+                written = [[one] for one in found]
         return [[self.translation(one) for one in row] for row in written]
 
     def translation(self, written: Hypothesis) -> Translation:
@@ -203,6 +216,11 @@ class Translator:
         weights = torch.stack(looks).mean(0)[:-1].cpu().numpy()  # without the row that writes the end
         pieces = [self.source.piece(i) for i in row], [self.target.piece(i) for i in out]
         return Attended(*pieces, weights)
+
+
+def abandoned_in(abandoned: Abandoned, numbers: Sequence[int], place: int) -> bool:
+    """Of a batch: whether the text at this place of it was abandoned."""
+    return abandoned(numbers[place])
 
 
 def never_written(published: PublishedTranslator, target: Vocabulary) -> tuple[int, ...]:

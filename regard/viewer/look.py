@@ -51,7 +51,7 @@ class Attending:
     layers: Sequence[Layer]
     causal: bool = False
     explained: Sequence[str] = ()  # what is explained: the log-probability of a token or a label, or a state
-    explain: Callable[[int], np.ndarray] | None = None  # of a query, what its output rests on: (4, K)
+    explain: Callable[[Look, int], np.ndarray] | None = None  # of a query, what its output rests on: (4, K)
 
     @property
     def rolls(self) -> bool:
@@ -232,7 +232,7 @@ class Look:
                 case [one, "explain", query]:
                     attending = named(self.attentions, one)
                     if attending.explain is not None:
-                        return attending.explain(number(query, attending.layers[0].about()["queries"]))
+                        return attending.explain(self, number(query, attending.layers[0].about()["queries"]))
                 case [one, layer, kind]:
                     layers = named(self.attentions, one).layers
                     return layers[number(layer, len(layers))].block(kind)

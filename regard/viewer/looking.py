@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from regard.attention.attention import Attention
@@ -24,7 +25,7 @@ def look(
     text: str,
     *,
     second: str | None = None,  # of a pair
-    target: str | None = None,  # a translation, instead of the model's own
+    target: str | Sequence[int] | None = None,  # a translation or its tokens, instead of the model's own
     write: int = 0,  # tokens that a language model goes on with before it is looked at
     name: str = "",
 ) -> Look:

@@ -203,11 +203,10 @@ def made(read: Read, seen: Seen, name: str, notes: list[str], predictions: list[
     kind = "recurrent" if not layers else "decoder" if causal else "encoder"
     attentions = []
     if layers:
-        explain = explainer(model, lambda: look, kind, read.question)
+        explain = explainer(model, kind, read.question)
         told = EXPLAINED[read.role]
         attentions = [Attending(kind, kind.capitalize(), "text", "text", layers, causal, told, explain)]
     family = str(reader.published.theirs["model_type"])
     side = side_of(read.ids, reader.reading, specials_of(reader.tokenizer))
     output = {"side": "text", "predictions": predictions}
-    look = Look(name or family, family, kind, {"text": side}, attentions, states, notes, output)  # type: ignore[arg-type]
-    return look
+    return Look(name or family, family, kind, {"text": side}, attentions, states, notes, output)  # type: ignore[arg-type]

@@ -73,15 +73,14 @@ def look_at_picture(model: Any, path: str | Path, name: str) -> Look:
     rows, columns = reader.model.encoder.embed.grid(tuple(pixels.shape[2:]))
     first = reader.model.encoder.config.embedding.tokens
     picture = Picture(reader.preprocessor.seen(pixels[0].cpu().numpy()), rows, columns, first)
-    explain = explainer(reader.model, lambda: look, "encoder", seeing.question)
+    explain = explainer(reader.model, "encoder", seeing.question)
     told, layers = ["label", "state"] if labels else ["state"], seen.layers(slice(None), lambda name: True)
     attending = Attending("encoder", "Encoder", SIDE, SIDE, layers, False, told, explain)
     family = str(reader.published.theirs["model_type"])
     output = {"side": SIDE, "predictions": predictions(seeing)}
     notes = told_of_length(first + rows * columns, first + rows * columns)
     sides = {SIDE: side_of(rows, columns, first)}
-    look = Look(name or family, family, "encoder", sides, [attending], [], notes, output, {SIDE: picture})
-    return look
+    return Look(name or family, family, "encoder", sides, [attending], [], notes, output, {SIDE: picture})
 
 
 @torch.inference_mode()

@@ -90,14 +90,13 @@ def watching(model: nn.Module) -> Iterator[Seen]:
         yield Seen(model, calls, runs)
 
 
-def explainer(
-    model: nn.Module, look: Callable[[], Look], name: str, question: Callable[[int], Question]
-) -> Callable[[int], np.ndarray]:
-    """What explains the output of a query of the attention of this name, in a look that is yet to be made."""
+def explainer(model: nn.Module, name: str, question: Callable[[int], Question]) -> Callable[[Look, int], np.ndarray]:
+    """What explains the output of a query of the attention of this name.  It is given the look it belongs to: holding
+    it would make a cycle, and a look's arrays would stay until a full garbage collection."""
 
-    def explain(query: int) -> np.ndarray:  # (4, K)
-        mean = look().block(f"{name}/mean")[:, query].mean(0)
-        rollout = rolled(look(), name, query, mean)
+    def explain(look: Look, query: int) -> np.ndarray:  # (4, K)
+        mean = look.block(f"{name}/mean")[:, query].mean(0)
+        rollout = rolled(look, name, query, mean)
         with in_use(model):
             return explained(question(query), mean, rollout, len(mean))
 

@@ -94,8 +94,8 @@ class Written:
         return Question(model, self.source, answer, in_encoder, blank_of(self.translator.source))
 
 
-def look_at_translation(translator: Translator, text: str, target: str | None, name: str) -> Look:
-    """The model's own translation, or a given one."""
+def look_at_translation(translator: Translator, text: str, target: str | Sequence[int] | None, name: str) -> Look:
+    """The model's own translation, or a given one: a text, or its tokens."""
     pieces = translator.source.encode(text)
     check_pieces(pieces, text)
     source = translator.row(pieces[: LONGEST - 1])
@@ -107,7 +107,9 @@ def look_at_translation(translator: Translator, text: str, target: str | None, n
     return made(written, seen, name, told_of_length(len(pieces) + 1, len(source)), predictions)
 
 
-def given(translator: Translator, target: str) -> list[int]:
+def given(translator: Translator, target: str | Sequence[int]) -> list[int]:
+    if not isinstance(target, str):
+        return list(target)
     out, places = translator.target.encode(target), min(translator.places, LONGEST)
     check_pieces(out, target)
     if len(out) + 1 > places:
@@ -126,12 +128,10 @@ def made(written: Written, seen: Seen, name: str, notes: list[str], predictions:
     states = seen.states(first, "source", "encoder") + seen.states(rest, "target", "decoder")
     output = {"side": "written", "predictions": predictions}
     family = family_of(translator)
-    look = Look(name or family, family, "encoder-decoder", sides, [], states, notes, output)
-    look.attentions = attentions(written, seen, look)
-    return look
+    return Look(name or family, family, "encoder-decoder", sides, attentions(written, seen), states, notes, output)
 
 
-def attentions(written: Written, seen: Seen, look: Look) -> list[Attending]:
+def attentions(written: Written, seen: Seen) -> list[Attending]:
     first, rest, found = slice(1), slice(1, None), []
     for name, title, queries, keys, layers, question in (
         ("encoder", "Encoder", "source", "source", seen.layers(first, in_encoder), written.of_encoder),
@@ -139,7 +139,7 @@ def attentions(written: Written, seen: Seen, look: Look) -> list[Attending]:
         ("cross", "From target to source", "written", "source", seen.layers(rest, looks_back), written.of_source),
     ):
         if layers:
-            explain = explainer(seen.model, lambda: look, name, question)
+            explain = explainer(seen.model, name, question)
             told = ["state" if name == "encoder" else "token"]
             found.append(Attending(name, title, queries, keys, layers, name == "decoder", told, explain))
     return found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import torch
@@ -29,6 +29,7 @@ SCORES: dict[type[Score], str] = {
     ScaledDot: "scaled-dot",
 }
 Some = TypeVar("Some", Call, Ran)
+Arguments = ParamSpec("Arguments")
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,13 +105,13 @@ def one_way(model: nn.Module, layers: Sequence[list[Ran]], side: str, prefix: st
     return Recurring(name, title, side, first.cell, first.backward, first.parts, about, compute)
 
 
-def only_while_unchanged(model: nn.Module, compute: Callable[[int], np.ndarray]) -> Callable[[int], np.ndarray]:
+def only_while_unchanged(model: nn.Module, compute: Callable[Arguments, np.ndarray]) -> Callable[Arguments, np.ndarray]:
     """What is computed later by a model's weights is refused once they are others."""
     then = marks_of(model)
 
-    def asked(given: int) -> np.ndarray:
+    def asked(*given: Arguments.args, **named: Arguments.kwargs) -> np.ndarray:
         if marks_of(model) != then:
             raise Problem("the model has learned since it was looked at, and this had not been computed; look again")
-        return compute(given)
+        return compute(*given, **named)
 
     return asked

@@ -58,7 +58,7 @@ def test_every_request_of_the_page_is_answered(folders, tmp_path):
 
 
 def test_the_defaults_of_the_page_are_the_servers():
-    from regard.server import attention, completions, schemas, shelf, translation
+    from regard.server import attention, completions, connection, schemas, shelf, translation
     from regard.server.limits import Limits
 
     limits, table = Limits(), dict(re.findall(r"^\| (.*?) \| ([\d,]+)", PAGE, re.MULTILINE))
@@ -67,6 +67,9 @@ def test_the_defaults_of_the_page_are_the_servers():
         "tokens that wait for one model": limits.tokens,
         "seconds until an answer": limits.deadline,
         "seconds until a head has come, then its body": limits.patience,
+        "seconds that a connection may be idle between two requests": limits.keep_alive,
+        "connections beyond the requests": connection.SPARE_CONNECTIONS,
+        "tokens of one line to translate": limits.line_tokens,
         "bytes of a body": limits.body / 2**20,
         "texts of a request": limits.inputs,
         "tokens written after a prompt": schemas.MOST_TOKENS,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 import torch
@@ -213,3 +216,17 @@ def test_an_explanation_of_frozen_weights():
     for weight in reader.model.parameters():
         weight.requires_grad_(False)
     assert look(reader, TEXT).block("encoder/explain/2")[GRADIENT].any()
+
+
+@pytest.mark.parametrize("make", [bert_reader, gpt_writer, transformer_translator])
+def test_a_look_that_nobody_holds_is_freed_at_once(make):
+    """Its arrays are large and its Python objects few: a garbage collection might come after hundreds of looks."""
+    gc.disable()
+    try:
+        held = look(make(), TEXT)
+        [held.block(f"{one['name']}/explain/0") for one in held.header()["attentions"] if one["explain"]]
+        alive = weakref.ref(held)
+        del held
+        assert alive() is None
+    finally:
+        gc.enable()
