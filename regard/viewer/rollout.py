@@ -56,4 +56,6 @@ def capacities(steps: np.ndarray) -> Any:
     layer, above, below = np.nonzero(steps)
     whole = np.rint(steps[layer, above, below] * UNITS).astype(np.int32)
     nodes = (layers + 1) * tokens
-    return csr_array((whole, ((layer + 1) * tokens + above, layer * tokens + below)), (nodes, nodes))
+    upper, lower = (layer + 1) * tokens + above, layer * tokens + below
+    # maximum_flow of earlier scipys takes no wider indices
+    return csr_array((whole, (upper.astype(np.int32), lower.astype(np.int32))), (nodes, nodes))
