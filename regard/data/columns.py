@@ -64,7 +64,7 @@ class Columns:
 
 
 @dataclass(frozen=True)
-class Contents:
+class ColumnValues:
     """What a column holds, as far as it decides what the column is for."""
 
     name: str
@@ -172,8 +172,8 @@ def require_label(table: Table, kind: Kind, found: Columns) -> str:
     raise _missing(table, "label", hint)
 
 
-def contents_of(table: Table) -> list[Contents]:
-    return [Contents(name, cells) for name, cells in zip(table.names, zip(*table.rows, strict=True), strict=True)]
+def contents_of(table: Table) -> list[ColumnValues]:
+    return [ColumnValues(name, cells) for name, cells in zip(table.names, zip(*table.rows, strict=True), strict=True)]
 
 
 def is_number(text: str) -> bool:
@@ -192,7 +192,7 @@ def words_of(name: str) -> set[str]:
     return set(plain_name(name).split("_"))
 
 
-def _by_likely_name(columns: Sequence[Contents], kind: Kind) -> Iterable[Contents]:
+def _by_likely_name(columns: Sequence[ColumnValues], kind: Kind) -> Iterable[ColumnValues]:
     """Columns that are called as labels are, the likeliest first: by the whole name, then by a word of it."""
     scores, classes = (NUMBERS, NUMBER_WORDS), (LABELS, LABEL_WORDS)
     orders = {"regress": (scores, classes), "choose": ((ANSWERS, set[str]()),)}.get(kind, (classes, scores))
@@ -202,13 +202,13 @@ def _by_likely_name(columns: Sequence[Contents], kind: Kind) -> Iterable[Content
     return dict.fromkeys([*whole, *partly], None)
 
 
-def _can_be_label(column: Contents, kind: Kind) -> bool:
+def _can_be_label(column: ColumnValues, kind: Kind) -> bool:
     if kind == "choose":
         return True
     return column.is_numeric or not column.values if kind == "regress" else not column.holds_scores
 
 
-def _label_by_values(columns: Sequence[Contents], kind: Kind, named: bool) -> str | None:
+def _label_by_values(columns: Sequence[ColumnValues], kind: Kind, named: bool) -> str | None:
     """For regression a number, with a point if there is one such; else the column of the fewest different values.
     Where columns have names, none of which says label, only a single candidate is believed."""
     filled = [column for column in columns if column.is_filled and column.values]

@@ -12,7 +12,7 @@ from math import inf
 from pathlib import Path
 
 from regard.config import did_you_mean
-from regard.data.columns import Columns, Contents, Kind, find_columns, is_number, require_label
+from regard.data.columns import Columns, ColumnValues, Kind, find_columns, is_number, require_label
 from regard.data.reading import UNLABELLED, Reading
 from regard.data.split import ExampleKey, label_strata, number_strata, plain_text
 from regard.data.table import BadRows, Table, parse_json, read_table
@@ -50,7 +50,7 @@ class Labelled:
 
     def example_keys(self) -> list[ExampleKey]:
         """A pair stays together with the same two texts the other way round."""
-        scores = Contents(str(self.columns.label), self.labels).holds_scores
+        scores = ColumnValues(str(self.columns.label), self.labels).holds_scores
         parts = number_strata([_order(label)[0] for label in self.labels]) if scores else label_strata(self.labels)
         return [
             ExampleKey(plain_text(texts), label, part, () if scores else (label,), plain_text(sorted(texts)))

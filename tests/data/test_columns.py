@@ -4,7 +4,7 @@ from array import array
 
 import pytest
 
-from regard.data.columns import Columns, Contents, find_columns
+from regard.data.columns import Columns, ColumnValues, find_columns
 from regard.data.labelled import label_table, read_labelled, read_texts
 from regard.data.reading import Reading
 from regard.data.table import Table
@@ -78,7 +78,7 @@ def test_scores_alone_are_no_classes_and_the_columns_are_listed():
     ],
 )
 def test_what_a_column_holds(name, values, scores, classes):
-    found = Contents(name, values)
+    found = ColumnValues(name, values)
     assert (found.holds_scores, found.holds_classes) == (scores, classes)
 
 
