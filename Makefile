@@ -31,7 +31,7 @@ test: lint
 
 # tests that take minutes: kills at random instants, thousands of requests
 test-slow: setup
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -m slow -n 2 --dist worksteal --timeout 1800
 
 results: setup
 	$(BIN)/python -m recipes.results
