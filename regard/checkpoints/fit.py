@@ -1,4 +1,4 @@
-"""How the tensors of a file differ from those of a model: which are too many, missing, or of another shape; and which
+"""How the tensors of a file differ from those of a model: which are too many, missing, or of another shape or type; and which
 are left out by name."""
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Fit:
 
     def __str__(self) -> str:
         missing = self.rules.their_names(self.missing)
-        kinds = {"too many": self.extra, "missing": missing, "of another shape": self.misshapen}
+        kinds = {"too many": self.extra, "missing": missing, "of another shape or type": self.misshapen}
         told = [f"{kind} ({len(names)}): {shown(names)}." for kind, names in kinds.items() if names]
         return " ".join([*told, *[LEAVE_OUT] * bool(self.extra)])
 

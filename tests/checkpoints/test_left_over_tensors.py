@@ -56,7 +56,7 @@ def test_what_is_missing_and_misshapen_is_told_beside_it(changed, tensors):
     with pytest.raises(Problem) as found:
         load_published(folder)
     told = re.search("BertForMaskedLM fits best: (.*)", str(found.value))[1]
-    assert told.startswith(f"too many (1): surprise. missing (1): {gone}. of another shape (1): {bent} is [3]")
+    assert told.startswith(f"too many (1): surprise. missing (1): {gone}. of another shape or type (1): {bent} is [3]")
 
 
 def test_tensors_are_left_out_by_name(changed, tensors, small_bert, tmp_path):
