@@ -405,7 +405,7 @@ def test_what_is_missing_extra_or_misshapen_is_named(case):
         reload(case, {key: tensor for key, tensor in tensors.items() if key != name})
     with pytest.raises(Problem, match=r"fits best: too many \(2\): surprise\.bias, surprise\.weight\. Tensors are"):
         reload(case, tensors | {"surprise.weight": torch.ones(2), "surprise.bias": torch.ones(())})
-    with pytest.raises(Problem, match=rf"of another shape \(1\): {re.escape(name)} is \[3\] .*, here"):
+    with pytest.raises(Problem, match=rf"of another shape or type \(1\): {re.escape(name)} is \[3\] .*, here"):
         reload(case, tensors | {name: torch.ones(3)})
     with pytest.raises(Problem, match=str(case.folder)):
         reload(case, {})
