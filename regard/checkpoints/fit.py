@@ -1,5 +1,5 @@
-"""How the tensors of a file differ from those of a model: which are too many, missing, or of another shape or type; and which
-are left out by name."""
+"""How the tensors of a file differ from those of a model: which are too many, missing, or of another shape or type; and
+which are left out by name."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def test_tensors_of_whole_numbers_are_no_weights(small_bert, tmp_path):
     def whole(tensors):
         tensors["bert.embeddings.LayerNorm.weight"] = tensors["bert.embeddings.LayerNorm.weight"].to(torch.int32)
 
-    with pytest.raises(Problem, match=r"LayerNorm.weight is \[16\] int32, here encoder.embed.norm.weight is \[16\] float32"):
+    with pytest.raises(Problem, match=r"LayerNorm.weight is \[16\] int32, here .*\[16\] float32"):
         load_published(copied(small_bert, tmp_path / "bert", whole))
 
 
