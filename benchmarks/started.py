@@ -29,7 +29,7 @@ class Started:
             with log.open("ab") as file:
                 self.inner = subprocess.Popen([sys.executable, "-m", "regard", *words], stdout=file, stderr=file)
         else:
-            self.inner = warm().Process(target=call, args=(list(words), str(log)))
+            self.inner = warm().Process(target=call, args=(list(words), str(log), os.environ.get("OMP_NUM_THREADS")))
             self.inner.start()
 
     def wait(self, seconds: float) -> int | None:
@@ -65,8 +65,13 @@ def warm() -> ForkServerContext:
     return context
 
 
-def call(words: list[str], log: str) -> None:
-    """What the console script does, in a process of its own whose output goes to a file."""
+def call(words: list[str], log: str, threads: str | None) -> None:
+    """What the console script does, in a process of its own whose output goes to a file.  The server it is forked from
+    may have been started with another number of threads, and weights differ with that in their last bits."""
+    import torch
+
+    if threads:
+        torch.set_num_threads(int(threads))
     with open(log, "ab", buffering=0) as file:
         redirect(file)
     sys.argv = ["regard", *words]

@@ -16,6 +16,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
+from tokenize import TokenError
 from typing import Literal
 
 import numpy as np
@@ -329,7 +330,7 @@ def _name(shard: int) -> str:
 def _mapped(path: Path, kind: str, size: int) -> np.ndarray:
     try:
         found = np.load(path, mmap_mode="r").view(np.ndarray)
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, SyntaxError, TokenError) as error:  # a header is parsed as Python's literals
         raise _damaged(path, error) from error
     if found.dtype != kind or found.shape != (size,):
         raise _damaged(path, f"it holds {found.shape} {found.dtype} where ({size},) {kind} were written")
