@@ -176,6 +176,10 @@ class Translator:
                 found[number] = [replace(one, cut=True) for one in row] if is_cut else row
         return found
 
+    def decode(self, rows: list[list[int]], how: Beam | Sampling) -> list[list[Translation]]:
+        """One batch, as the model sees it."""
+        return run_to_end(self.decode_steps(rows, how))
+
     def decode_steps(
         self, rows: list[list[int]], how: Beam | Sampling, abandoned: Abandoned | None = None
     ) -> Steps[list[list[Translation]]]:
